@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What paratick computes without touching a file, a process or a clock.
+
+pub mod mode;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where built things are kept: outside the tree, keyed by what they are made of.
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use std::{env, path::PathBuf};
+
+/// `$PARATICK_CACHE`, else `$XDG_CACHE_HOME/paratick`, else `~/.cache/paratick`.
+pub fn dir() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("PARATICK_CACHE") {
+        return Ok(dir.into());
+    }
+    if let Some(dir) = env::var_os("XDG_CACHE_HOME") {
+        return Ok(PathBuf::from(dir).join("paratick"));
+    }
+    let home = env::var_os("HOME")
+        .context("no place for the cache: HOME is not set\nhint: set PARATICK_CACHE to a folder")?;
+    Ok(PathBuf::from(home).join(".cache/paratick"))
+}
+
+/// A key of 16 hex digits for what something is made of; the order of `parts` matters.
+pub fn key<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize()[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

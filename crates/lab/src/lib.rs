@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lab's machinery on the machine: emulator, kernels, and booting a host.
+
+pub mod cache;
