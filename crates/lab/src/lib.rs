@@ -2,3 +2,6 @@
 //! The lab's machinery on the machine: emulator, kernels, and booting a host.
 
 pub mod cache;
+pub mod kernel;
+pub mod progress;
+pub mod repo;
