@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What paratick computes without touching a file, a process or a clock.
 
+pub mod cause;
+pub mod exits;
 pub mod mode;
+pub mod reason;
