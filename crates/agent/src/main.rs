@@ -1,2 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only
-fn main() {}
+//! The one program that runs inside the lab's hosts and guests.
+//!
+//! As process 1 it prepares the system and starts itself again to serve the machine.
+//! `paratick-agent workload NAME …` runs one of the project's own workloads anywhere.
+
+mod init;
+mod loopback;
+mod port;
+
+use anyhow::Result;
+use paratick_host::serve::{self, Role};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: paratick-agent workload NAME [ARGUMENTS]
+  (as process 1 of a host or guest it serves the machine that started it)";
+
+fn main() -> ExitCode {
+    if init::is_first() {
+        init::run();
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["serve"] => finish(serve_machine()),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn finish(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("paratick-agent: {error:#}");
+            ExitCode::from(69)
+        }
+    }
+}
+
+fn serve_machine() -> Result<()> {
+    let (kind, port) = port::open()?;
+    let role = match kind {
+        port::Kind::Guest => Role::Guest,
+        port::Kind::Host => Role::Host {
+            machine: init::MACHINE.into(),
+            state: "/run/paratick".into(),
+        },
+    };
+    let from = port::Patient {
+        port: port.try_clone()?,
+        heard: false,
+    };
+    serve::serve(from, port, role, serve::ready())
+}

@@ -5,3 +5,5 @@ pub mod cause;
 pub mod exits;
 pub mod mode;
 pub mod reason;
+pub mod size;
+pub mod wire;

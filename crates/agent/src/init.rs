@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The first process of a host or a guest: mounts, a child that serves the machine, and reaping.
+
+use anyhow::{Context, Result};
+use rustix::{
+    mount::{mount, mount_bind, MountFlags},
+    process::{wait, WaitOptions},
+};
+use std::{path::Path, process::Command};
+
+/// The machine's root file system as it is without the mounts below.
+pub const MACHINE: &str = "/run/paratick/machine";
+
+struct Mount {
+    kind: &'static str,
+    at: &'static str,
+    options: &'static str,
+    /// A kernel without it is still of use.
+    optional: bool,
+}
+
+const fn needed(kind: &'static str, at: &'static str, options: &'static str) -> Mount {
+    Mount {
+        kind,
+        at,
+        options,
+        optional: false,
+    }
+}
+
+const fn wanted(kind: &'static str, at: &'static str) -> Mount {
+    Mount {
+        kind,
+        at,
+        options: "",
+        optional: true,
+    }
+}
+
+/// In this order, after `/run` and [`MACHINE`].
+const MOUNTS: [Mount; 11] = [
+    needed("proc", "/proc", ""),
+    needed("sysfs", "/sys", ""),
+    needed("devtmpfs", "/dev", ""),
+    needed("tmpfs", "/tmp", "mode=1777"),
+    needed("tmpfs", "/var/tmp", "mode=1777"),
+    wanted("devpts", "/dev/pts"),
+    needed("tmpfs", "/dev/shm", "mode=1777"),
+    wanted("mqueue", "/dev/mqueue"),
+    wanted("debugfs", "/sys/kernel/debug"),
+    wanted("tracefs", "/sys/kernel/tracing"),
+    wanted("cgroup2", "/sys/fs/cgroup"),
+];
+
+const LINKS: [(&str, &str); 4] = [
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
+/// Never returns: without its first process a system panics.
+pub fn run() -> ! {
+    if let Err(error) = prepare().and_then(|()| serve_until_it_ends()) {
+        eprintln!("paratick-agent: {error:#}");
+    }
+    power_off()
+}
+
+fn prepare() -> Result<()> {
+    mount_one(&needed("tmpfs", "/run", "mode=755"))?;
+    fs_err::create_dir_all(MACHINE)?;
+    mount_bind("/", MACHINE).context("binding the machine's root file system")?;
+    for entry in &MOUNTS {
+        match mount_one(entry) {
+            Err(error) if !entry.optional => return Err(error),
+            _ => {}
+        }
+    }
+    for (target, link) in LINKS {
+        let _ = std::os::unix::fs::symlink(target, link);
+    }
+    let _ = rustix::system::sethostname(b"paratick");
+    if let Err(error) = crate::loopback::up() {
+        eprintln!("paratick-agent: no loopback network: {error}");
+    }
+    Ok(())
+}
+
+fn mount_one(entry: &Mount) -> Result<()> {
+    // In devtmpfs and sysfs the mount points may be missing.
+    let _ = std::fs::create_dir(entry.at);
+    let flags = MountFlags::NOSUID;
+    let options = std::ffi::CString::new(entry.options)?;
+    match mount(entry.kind, entry.at, entry.kind, flags, options.as_c_str()) {
+        // The kernel may have mounted devtmpfs itself.
+        Err(rustix::io::Errno::BUSY) => Ok(()),
+        result => result.with_context(|| format!("mounting {} at {}", entry.kind, entry.at)),
+    }
+}
+
+/// The agent proper is a child, so that this process can reap every orphan without taking away
+/// the exit status of a command that the agent waits for.
+fn serve_until_it_ends() -> Result<()> {
+    let child = Command::new("/proc/self/exe")
+        .arg("serve")
+        .spawn()
+        .context("starting the agent")?;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() as u32 == child.id() => {
+                return match status.exit_status() {
+                    Some(0) => Ok(()),
+                    _ => anyhow::bail!("the agent ended: {status:?}"),
+                };
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("waiting for the agent"),
+        }
+    }
+}
+
+fn power_off() -> ! {
+    use rustix::system::{reboot, RebootCommand};
+    rustix::fs::sync();
+    // QEMU runs with -no-reboot: this ends it, also on machines that cannot power off.
+    let _ = reboot(RebootCommand::Restart);
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(3600));
+    }
+}
+
+/// Whether this is the first process of a system of the lab's.
+pub fn is_first() -> bool {
+    rustix::process::getpid().as_raw_nonzero().get() == 1 && !Path::new(MACHINE).exists()
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line of a guest's QEMU.
+
+use paratick_core::wire::{GuestConfig, Machine, GUEST_PORT};
+use std::path::{Path, PathBuf};
+
+/// Where a guest's things are on its host.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The machine's root file system, as it is without the host's own mounts.
+    pub machine: PathBuf,
+    /// A folder for this guest's sockets.
+    pub state: PathBuf,
+}
+
+impl Places {
+    /// Where a file of the machine is found on this host.
+    pub fn on_host(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix("/") {
+            Ok(relative) if self.machine != Path::new("/") => self.machine.join(relative),
+            _ => path.to_path_buf(),
+        }
+    }
+
+    pub fn agent_socket(&self) -> PathBuf {
+        self.state.join("agent")
+    }
+
+    pub fn monitor_socket(&self) -> PathBuf {
+        self.state.join("monitor")
+    }
+}
+
+/// The guest's kernel parameters.
+pub fn kernel_parameters(config: &GuestConfig) -> Vec<String> {
+    // Warnings must reach the console, which is watched; the rest of the boot log costs time.
+    let mut parameters: Vec<String> = ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"]
+        .map(String::from)
+        .to_vec();
+    parameters.extend(root_parameters(&config.agent));
+    parameters.extend(
+        config
+            .mode
+            .kernel_parameters()
+            .iter()
+            .map(|p| p.to_string()),
+    );
+    parameters.extend(config.append.iter().cloned());
+    parameters
+}
+
+/// Root on the shared file system, and the agent as the first process.
+pub fn root_parameters(agent: &Path) -> Vec<String> {
+    vec![
+        "root=rootfs".into(),
+        "rootfstype=9p".into(),
+        "rootflags=trans=virtio,version=9p2000.L,cache=loose,msize=512000".into(),
+        "ro".into(),
+        format!("init={}", agent.display()),
+    ]
+}
+
+/// The whole command line, the program first.
+pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
+    let show = |path: PathBuf| path.display().to_string();
+    let mut line = vec![show(places.on_host(&config.qemu))];
+    let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
+    add(&[
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]);
+    add(&["-name", "paratick-guest,debug-threads=on"]);
+    let (machine, bus) = match config.machine {
+        Machine::Q35 => ("q35", "pci"),
+        // With its legacy PIC an injected vector 0 can kill it at the first `sti`.
+        Machine::Microvm => ("microvm,pic=off,pit=off,rtc=off", "device"),
+    };
+    add(&["-machine", machine, "-accel", "kvm"]);
+    // `migratable=off` shows feature bits that QEMU has no name for;
+    // the emulated host's KVM warns about the two XSAVE variants.
+    add(&["-cpu", "host,migratable=off,-xsavec,-xsaves"]);
+    add(&["-smp", &config.vcpus.to_string()]);
+    add(&["-m", &format!("{}M", config.memory.in_mib())]);
+    for folder in &config.firmware {
+        add(&["-L", &show(places.on_host(folder))]);
+    }
+    add(&["-kernel", &show(places.on_host(&config.kernel))]);
+    add(&["-append", &kernel_parameters(config).join(" ")]);
+    add(&shared_root(&places.machine, bus)
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>());
+    add(&["-serial", "stdio"]);
+    add(&["-device", &format!("virtio-serial-{bus}")]);
+    add(&["-chardev", &listening("agent", &places.agent_socket())]);
+    add(&[
+        "-device",
+        &format!("virtserialport,chardev=agent,name={GUEST_PORT}"),
+    ]);
+    add(&["-chardev", &listening("monitor", &places.monitor_socket())]);
+    add(&["-mon", "chardev=monitor,mode=control"]);
+    if let Some(disk) = &config.disk {
+        let file = escape(disk);
+        add(&[
+            "-drive",
+            &format!("if=none,id=disk,format=raw,cache=none,aio=threads,file={file}"),
+        ]);
+        add(&["-device", &format!("virtio-blk-{bus},drive=disk")]);
+    }
+    line
+}
+
+/// QEMU's words for a 9p root that nobody can write to.
+pub fn shared_root(path: &Path, bus: &str) -> [String; 4] {
+    let path = escape(path);
+    [
+        "-fsdev".into(),
+        format!("local,id=root,path={path},security_model=none,readonly=on,multidevs=remap"),
+        "-device".into(),
+        format!("virtio-9p-{bus},fsdev=root,mount_tag=rootfs"),
+    ]
+}
+
+/// A socket that can be connected to at any time; QEMU does not wait for it.
+pub fn listening(id: &str, path: &Path) -> String {
+    format!("socket,id={id},path={},server=on,wait=off", escape(path))
+}
+
+/// A comma in a value of QEMU's is written twice.
+pub fn escape(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
