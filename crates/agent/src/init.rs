@@ -82,7 +82,8 @@ fn prepare() -> Result<()> {
     }
     let _ = rustix::system::sethostname(b"paratick");
     if let Err(error) = crate::loopback::up() {
-        eprintln!("paratick-agent: no loopback network: {error}");
+        // Not worth ending a run for.
+        eprintln!("no loopback network: {error}");
     }
     Ok(())
 }

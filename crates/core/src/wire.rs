@@ -167,10 +167,20 @@ pub struct GuestConfig {
     pub machine: Machine,
     /// Further kernel parameters.
     pub append: Vec<String>,
-    /// A file or block device on the host, the guest's `/dev/vda`.
-    pub disk: Option<PathBuf>,
+    /// The guest's `/dev/vda`.
+    pub disk: Option<DiskSource>,
     /// The pCPU of each vCPU; empty: chosen by the host.
     pub pins: Vec<u32>,
+}
+
+/// What is behind a guest's disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskSource {
+    /// A file or block device on the host.
+    File(PathBuf),
+    /// An empty file in the host's memory: no real disk, so no real time, is behind it.
+    Memory(Size),
 }
 
 /// The guest's machine type.

@@ -9,7 +9,7 @@ use crate::{
     serve::{lock, Outbox},
 };
 use anyhow::{bail, Context, Result};
-use paratick_core::wire::{Frame, GuestConfig, GuestId, Reply};
+use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply};
 use std::{
     collections::HashMap,
     io::Read,
@@ -82,6 +82,14 @@ impl Guests {
     }
 }
 
+impl Drop for Guests {
+    fn drop(&mut self) {
+        // The threads that listen to a guest hold the rest until its QEMU has ended.
+        let running = std::mem::take(&mut *lock(&self.0.running));
+        drop(running);
+    }
+}
+
 impl Shared {
     fn start(self: &Arc<Self>, id: GuestId, config: &GuestConfig) -> Result<()> {
         let places = Places {
@@ -89,6 +97,10 @@ impl Shared {
             state: self.state.join(format!("guest{id}")),
         };
         fs_err::create_dir_all(&places.state)?;
+        if let Some(DiskSource::Memory(size)) = &config.disk {
+            let disk = fs_err::File::create(places.memory_disk())?;
+            disk.set_len(size.bytes())?;
+        }
         let line = guest::command_line(config, &places);
         let pins = self.pins_for(config)?;
         let qemu = self.spawn(id, &line, &pins)?;

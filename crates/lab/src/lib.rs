@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The lab's machinery on the machine: emulator, kernels, and booting a host.
 
+pub mod accel;
 pub mod cache;
+pub mod console;
+pub mod exec;
+pub mod failure;
+pub mod guest;
+pub mod host;
 pub mod kernel;
+mod link;
 pub mod progress;
+mod qemu;
 pub mod repo;
+pub mod run_folder;
+pub mod tools;
+
+pub use link::ConsoleSink;

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How the host is run: by hardware virtualization where it nests, else by emulation.
+
+use rustix::fs::{open, Mode, OFlags};
+use std::{fmt, str::FromStr};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accel {
+    /// Hardware where it works, else emulation.
+    #[default]
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+impl Accel {
+    /// What this machine will do: never [`Accel::Auto`].
+    pub fn resolve(self) -> Accel {
+        match self {
+            Accel::Auto if kvm_works().is_ok() && nests() => Accel::Kvm,
+            Accel::Auto => Accel::Tcg,
+            chosen => chosen,
+        }
+    }
+}
+
+impl fmt::Display for Accel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Accel::Auto => "auto",
+            Accel::Kvm => "kvm",
+            Accel::Tcg => "tcg",
+        })
+    }
+}
+
+impl FromStr for Accel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Accel::Auto, Accel::Kvm, Accel::Tcg]
+            .into_iter()
+            .find(|accel| accel.to_string() == text)
+            .ok_or_else(|| format!("no accelerator '{text}'\nhint: it is auto, kvm or tcg"))
+    }
+}
+
+/// Whether a virtual machine can be made here; where not, why.  `/dev/kvm` may exist without a
+/// processor behind it.
+pub fn kvm_works() -> Result<(), String> {
+    const KVM_CREATE_VM: u64 = 0xae01;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let kvm = open("/dev/kvm", flags, Mode::empty()).map_err(|e| format!("/dev/kvm: {e}"))?;
+    // SAFETY: the request takes a plain number and returns a descriptor, which is closed.
+    unsafe {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        let vm = libc::ioctl(kvm.as_raw_fd(), KVM_CREATE_VM, 0);
+        if vm < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(format!("/dev/kvm cannot make a virtual machine: {error}"));
+        }
+        drop(OwnedFd::from_raw_fd(vm));
+    }
+    Ok(())
+}
+
+/// Whether KVM here lets a guest run KVM.
+fn nests() -> bool {
+    ["kvm_intel", "kvm_amd"].iter().any(|module| {
+        let file = format!("/sys/module/{module}/parameters/nested");
+        std::fs::read_to_string(file).is_ok_and(|value| matches!(value.trim(), "Y" | "1"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_always_decides() {
+        assert_ne!(Accel::Auto.resolve(), Accel::Auto);
+        assert_eq!(Accel::Tcg.resolve(), Accel::Tcg);
+    }
+
+    #[test]
+    fn names_read_back() {
+        for accel in [Accel::Auto, Accel::Kvm, Accel::Tcg] {
+            assert_eq!(accel.to_string().parse(), Ok(accel));
+        }
+        assert!("xen".parse::<Accel>().is_err());
+    }
+}
