@@ -5,5 +5,8 @@ pub mod cause;
 pub mod exits;
 pub mod mode;
 pub mod reason;
+pub mod results;
 pub mod size;
+pub mod stats;
+pub mod units;
 pub mod wire;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Percentile bootstrap in two levels: rounds, then samples within each drawn round.
+
+use super::{median_in_place, random::Random, CONFIDENCE, RESAMPLES};
+
+/// Any number will do; that it never changes makes intervals repeatable.
+const SEED: u64 = 0x7061_7261_7469_636b;
+
+/// No round is empty, and there is one at least.
+pub fn median_interval(rounds: &[Vec<f64>]) -> (f64, f64) {
+    let mut random = Random::new(SEED);
+    let mut drawn = Vec::new();
+    percentiles(|| {
+        drawn.clear();
+        for _ in rounds {
+            draw(&rounds[random.below(rounds.len())], &mut random, &mut drawn);
+        }
+        median_in_place(&mut drawn)
+    })
+}
+
+/// Rounds of both stand in the same order, and are drawn together.
+pub fn ratio_interval(mode: &[Vec<f64>], base: &[Vec<f64>]) -> (f64, f64) {
+    let mut random = Random::new(SEED);
+    let (mut above, mut below) = (Vec::new(), Vec::new());
+    percentiles(|| {
+        above.clear();
+        below.clear();
+        for _ in mode {
+            let round = random.below(mode.len());
+            draw(&mode[round], &mut random, &mut above);
+            draw(&base[round], &mut random, &mut below);
+        }
+        Some(median_in_place(&mut above)? / median_in_place(&mut below)?)
+    })
+}
+
+fn draw(samples: &[f64], random: &mut Random, into: &mut Vec<f64>) {
+    for _ in samples {
+        into.push(samples[random.below(samples.len())]);
+    }
+}
+
+fn percentiles(mut resample: impl FnMut() -> Option<f64>) -> (f64, f64) {
+    let mut found: Vec<f64> = (0..RESAMPLES).filter_map(|_| resample()).collect();
+    found.sort_unstable_by(f64::total_cmp);
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let last = (found.len() - 1) as f64;
+    // Outward, so that rounding never narrows the interval.
+    let low = (tail * last).floor() as usize;
+    let high = ((1.0 - tail) * last).ceil() as usize;
+    (found[low], found[high])
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Units as types, so that no bare number travels without one.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A span of time in nanoseconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A rate of ticks or events per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hz(pub u32);
+
+impl Nanos {
+    pub const SECOND: Nanos = Nanos(1_000_000_000);
+
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / Self::SECOND.0 as f64
+    }
+
+    /// From the clock ticks of `/proc/stat`, of which there are `per_second`.
+    pub fn from_clock_ticks(ticks: u64, per_second: Hz) -> Nanos {
+        Nanos(ticks.saturating_mul(Self::SECOND.0 / u64::from(per_second.0.max(1))))
+    }
+}
+
+impl Hz {
+    /// The period; none for a rate of zero.
+    pub fn period(self) -> Option<Nanos> {
+        Nanos::SECOND.0.checked_div(self.0.into()).map(Nanos)
+    }
+}
+
+impl std::ops::Add for Nanos {
+    type Output = Nanos;
+
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three or more significant digits in the largest unit that leaves a whole part.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (divisor, unit) = match self.0 {
+            0..=999 => return write!(f, "{} ns", self.0),
+            1_000..=999_999 => (1e3, "µs"),
+            1_000_000..=999_999_999 => (1e6, "ms"),
+            _ => (1e9, "s"),
+        };
+        let value = self.0 as f64 / divisor;
+        let digits = match value {
+            v if v < 10.0 => 2,
+            v if v < 100.0 => 1,
+            _ => 0,
+        };
+        write!(f, "{value:.digits$} {unit}")
+    }
+}
+
+impl fmt::Display for Hz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_the_unit_that_fits() {
+        assert_eq!(Nanos(999).to_string(), "999 ns");
+        assert_eq!(Nanos(1_500).to_string(), "1.50 µs");
+        assert_eq!(Nanos(41_250_000).to_string(), "41.2 ms");
+        assert_eq!(Nanos(205_000_000).to_string(), "205 ms");
+        assert_eq!(Nanos(5_000_000_000).to_string(), "5.00 s");
+    }
+
+    #[test]
+    fn a_rate_has_a_period_unless_it_is_zero() {
+        assert_eq!(Hz(250).period(), Some(Nanos(4_000_000)));
+        assert_eq!(Hz(0).period(), None);
+    }
+
+    #[test]
+    fn clock_ticks_are_hundredths_of_a_second_on_linux() {
+        assert_eq!(Nanos::from_clock_ticks(7, Hz(100)), Nanos(70_000_000));
+    }
+}
