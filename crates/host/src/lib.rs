@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What runs on the host: guests under KVM, and the counting of their exits.
 
+pub mod exits;
 pub mod guest;
 mod guests;
 pub mod marker;

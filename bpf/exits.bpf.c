@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts every VM exit of every vCPU on this host, exactly, inside windows
+ * that guests open and close; and notes the facts from which user space
+ * decides each exit's cause. docs/measuring.md tells the rules.
+ *
+ * The path of an exit must stay short, since it is part of what is measured:
+ * one hash lookup for the thread, one for the counter.
+ */
+#include "bpf.h"
+#include "exits.h"
+#include "tracepoint.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Field offsets and addresses of this kernel, written by the loader. */
+const volatile __u32 exit_reason_at, exit_isa_at, exit_info1_at, exit_info2_at;
+const volatile __u32 exit_intr_info_at, exit_vcpu_at;
+const volatile __u32 msr_write_at, msr_index_at, msr_data_at;
+const volatile __u32 cpuid_function_at, cpuid_index_at;
+const volatile __u32 hrtimer_function_at;
+const volatile __u32 tick_what_at;
+const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, __u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_VMS);
+	__type(key, __u32);
+	__type(value, __u32);
+} vm_of_tgid SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_VMS);
+	__type(key, __u32);
+	__type(value, struct vm);
+} vms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_WINDOWS);
+	__type(key, __u32);
+	__type(value, struct window);
+} windows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_COUNTS);
+	__type(key, struct key);
+	__type(value, __u64);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STATE_SIZE);
+	__type(key, __u32);
+	__type(value, __u64);
+} state SEC(".maps");
+
+/*
+ * Markers for an emulator that counts world switches itself: the x86 JIT
+ * emits `r1 = imm` as the bytes bf imm32. Each stands right beside the access
+ * to the window flag that it is about, so that both counts put an exit on the
+ * same side of the window's edge.
+ */
+#define MARK_OPEN	0x50544b01
+#define MARK_CLOSE	0x50544b02
+#define MARK_SEEN	0x50544b03
+
+#define store_flag(mark, flag, value)					\
+	asm volatile("r1 = %[m]\n\t*(u32 *)(%[p] + 0) = %[v]"		\
+		     : : [m] "i"(mark), [p] "r"(flag), [v] "r"(value)	\
+		     : "r1", "memory")
+
+#define load_flag(mark, flag)						\
+({									\
+	__u32 __value;							\
+	asm volatile("r1 = %[m]\n\t%[v] = *(u32 *)(%[p] + 0)"		\
+		     : [v] "=r"(__value) : [m] "i"(mark), [p] "r"(flag)	\
+		     : "r1", "memory");					\
+	__value;							\
+})
+
+enum { ISA_VMX = 1, ISA_SVM = 2 };
+
+#define SVM_INTR		0x060
+#define SVM_MSR			0x07c
+#define SVM_NPF			0x400
+#define SVM_AVIC_ACCESS		0x402
+#define VMX_INTR		1
+#define VMX_MSR_READ		31
+#define VMX_MSR_WRITE		32
+#define VMX_APIC_ACCESS		44
+#define VMX_APIC_WRITE		56
+
+#define PFERR_RSVD		(1 << 3)
+#define APIC_PAGE		0xfee00
+#define INTR_INFO_VALID		(1u << 31)
+
+static __always_inline struct thread *this_thread(void)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&threads, &pid);
+}
+
+static __always_inline __u64 *slot(__u32 index)
+{
+	return bpf_map_lookup_elem(&state, &index);
+}
+
+static __always_inline void bump(__u32 index)
+{
+	__u64 *value = slot(index);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+static __always_inline void count(const struct key *key)
+{
+	__u64 one = 1, *value = bpf_map_lookup_elem(&counts, key);
+
+	/* Only the vCPU's own thread counts under this key: no atomic needed. */
+	if (value)
+		*value += 1;
+	else if (bpf_map_update_elem(&counts, key, &one, BPF_NOEXIST))
+		bump(STATE_LOST);
+}
+
+/* The thread's last exit has met all that could tell its cause. */
+static __always_inline void settle(const struct thread *thread)
+{
+	struct key key = {
+		.window = thread->window,
+		.vcpu = thread->vcpu,
+		.reason = thread->reason,
+		.msr = thread->msr,
+		.facts = thread->facts,
+	};
+
+	count(&key);
+}
+
+static __noinline int vm_index(__u32 tgid)
+{
+	__u32 *known = bpf_map_lookup_elem(&vm_of_tgid, &tgid);
+	__u64 *next;
+	__u32 index;
+
+	if (known)
+		return *known;
+	next = slot(STATE_VMS);
+	if (!next)
+		return -1;
+	index = __sync_fetch_and_add(next, 1);
+	if (index >= MAX_VMS)
+		return -1;
+	if (!bpf_map_update_elem(&vm_of_tgid, &tgid, &index, BPF_NOEXIST))
+		return index;
+	/* Another vCPU of the guest was faster: its slot is the guest's. */
+	known = bpf_map_lookup_elem(&vm_of_tgid, &tgid);
+	return known ? (int)*known : -1;
+}
+
+/* A vCPU thread's first exit, or one of a new thread with an old number. */
+static __always_inline struct thread *meet(void *ctx, __u32 pid, __u32 tgid)
+{
+	struct thread fresh = { .tgid = tgid };
+	int vm = vm_index(tgid);
+
+	if (vm < 0)
+		return 0;
+	fresh.vm = vm;
+	fresh.vcpu = field_u32(ctx, exit_vcpu_at);
+	fresh.isa = field_u32(ctx, exit_isa_at);
+	if (bpf_map_update_elem(&threads, &pid, &fresh, BPF_ANY))
+		return 0;
+	return bpf_map_lookup_elem(&threads, &pid);
+}
+
+static __always_inline void describe_svm(struct thread *thread, void *ctx)
+{
+	__u64 info1, info2;
+
+	if (thread->reason == SVM_INTR) {
+		thread->wait = 1;
+	} else if (thread->reason == SVM_MSR) {
+		if (field_u64(ctx, exit_info1_at))
+			thread->facts = FACT_WRITE;
+	} else if (thread->reason == SVM_NPF) {
+		info1 = field_u64(ctx, exit_info1_at);
+		info2 = field_u64(ctx, exit_info2_at);
+		if (info2 >> 12 == APIC_PAGE) {
+			thread->facts = FACT_MMIO | FACT_APIC_REG;
+			thread->msr = info2 & 0xfff;
+		} else if (info1 & PFERR_RSVD) {
+			thread->facts = FACT_MMIO;
+		}
+	} else if (thread->reason == SVM_AVIC_ACCESS) {
+		thread->facts = FACT_APIC_REG;
+		thread->msr = field_u64(ctx, exit_info1_at) & 0xff0;
+	}
+}
+
+static __always_inline void describe_vmx(struct thread *thread, void *ctx)
+{
+	__u32 vector;
+
+	if (thread->reason == VMX_INTR) {
+		thread->wait = 1;
+		/*
+		 * Posted-interrupt vectors (0xf0..0xf2) have no tracepoint of
+		 * their own; VMX names the vector with the exit.
+		 */
+		vector = field_u32(ctx, exit_intr_info_at);
+		if ((vector & INTR_INFO_VALID) && (vector & 0xff) >= 0xf0 &&
+		    (vector & 0xff) <= 0xf2) {
+			thread->facts = FACT_IPI;
+			thread->wait = 0;
+		}
+	} else if (thread->reason == VMX_MSR_WRITE) {
+		thread->facts = FACT_WRITE;
+	} else if (thread->reason == VMX_APIC_ACCESS ||
+		   thread->reason == VMX_APIC_WRITE) {
+		thread->facts = FACT_APIC_REG;
+		thread->msr = field_u64(ctx, exit_info1_at) & 0xfff;
+	}
+}
+
+SEC("tracepoint/kvm/kvm_exit")
+int on_kvm_exit(void *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 pid = id, tgid = id >> 32, open;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+	struct vm *vm;
+
+	if (!thread || thread->tgid != tgid)
+		thread = meet(ctx, pid, tgid);
+	if (!thread) {
+		bump(STATE_LOST);
+		return 0;
+	}
+	if (thread->window)
+		settle(thread);
+	thread->total++;
+	vm = bpf_map_lookup_elem(&vms, &thread->vm);
+	if (!vm)
+		return 0;
+	open = load_flag(MARK_SEEN, &vm->open);
+	thread->window = open;
+	if (!open)
+		return 0;
+
+	thread->reason = field_u32(ctx, exit_reason_at);
+	thread->msr = 0;
+	thread->facts = 0;
+	thread->wait = 0;
+	thread->in_timer = 0;
+	if (thread->isa == ISA_SVM)
+		describe_svm(thread, ctx);
+	else
+		describe_vmx(thread, ctx);
+	return 0;
+}
+
+static __always_inline int is_msr_exit(const struct thread *thread)
+{
+	if (thread->isa == ISA_SVM)
+		return thread->reason == SVM_MSR;
+	return thread->reason == VMX_MSR_READ || thread->reason == VMX_MSR_WRITE;
+}
+
+/* Also fires on the fast path, before the guest is entered again. */
+SEC("tracepoint/kvm/kvm_msr")
+int on_kvm_msr(void *ctx)
+{
+	struct thread *thread = this_thread();
+
+	if (!thread || !thread->window || (thread->facts & FACT_MSR) ||
+	    !is_msr_exit(thread))
+		return 0;
+	thread->msr = field_u32(ctx, msr_index_at);
+	thread->facts |= FACT_MSR;
+	/* Whether 0 is written tells an arm from a stop; reads have no value. */
+	if ((thread->facts & FACT_WRITE) && field_u64(ctx, msr_data_at))
+		thread->facts |= FACT_NONZERO;
+	return 0;
+}
+
+static __always_inline void open_window(struct thread *thread, struct vm *vm,
+					__u32 id)
+{
+	__u64 *next = slot(STATE_WINDOWS);
+	struct window *window;
+	__u32 sequence, index;
+
+	if (!next)
+		return;
+	/* Sequence numbers start at 1: 0 means that no window is open. */
+	sequence = __sync_fetch_and_add(next, 1) + 1;
+	index = sequence % MAX_WINDOWS;
+	window = bpf_map_lookup_elem(&windows, &index);
+	if (!window)
+		return;
+	window->sequence = sequence;
+	window->tgid = thread->tgid;
+	window->id = id;
+	window->closed_ns = 0;
+	window->opened_ns = bpf_ktime_get_ns();
+	store_flag(MARK_OPEN, &vm->open, sequence);
+}
+
+static __always_inline void close_window(struct thread *thread, struct vm *vm,
+					 __u32 id)
+{
+	__u32 index = vm->open % MAX_WINDOWS, none = 0;
+	struct window *window = bpf_map_lookup_elem(&windows, &index);
+
+	if (!vm->open || !window || window->id != id) {
+		bump(STATE_STRAY);
+		return;
+	}
+	store_flag(MARK_CLOSE, &vm->open, none);
+	/* The marker's own exit does not count. */
+	thread->window = 0;
+	window->closed_ns = bpf_ktime_get_ns();
+}
+
+SEC("tracepoint/kvm/kvm_cpuid")
+int on_kvm_cpuid(void *ctx)
+{
+	struct thread *thread;
+	struct vm *vm;
+	__u32 index;
+
+	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
+		return 0;
+	index = field_u32(ctx, cpuid_index_at);
+	thread = this_thread();
+	if (!thread)
+		return 0;
+	vm = bpf_map_lookup_elem(&vms, &thread->vm);
+	if (!vm)
+		return 0;
+	if ((index & 0xff) == MARKER_OPEN)
+		open_window(thread, vm, index >> 8);
+	else if ((index & 0xff) == MARKER_CLOSE)
+		close_window(thread, vm, index >> 8);
+	else
+		bump(STATE_STRAY);
+	return 0;
+}
+
+/* The first handler that runs after an interrupt exit tells why it happened. */
+static __always_inline int first_handler(__u32 fact)
+{
+	struct thread *thread = this_thread();
+
+	if (!thread || !thread->window)
+		return 0;
+	thread->in_timer = thread->wait && fact == FACT_TIMER;
+	if (thread->wait) {
+		thread->wait = 0;
+		thread->facts |= fact;
+	}
+	return 0;
+}
+
+SEC("tracepoint/irq_vectors/local_timer_entry")
+int on_local_timer(void *ctx)
+{
+	return first_handler(FACT_TIMER);
+}
+
+SEC("tracepoint/irq_vectors/reschedule_entry")
+int on_reschedule(void *ctx)
+{
+	return first_handler(FACT_IPI);
+}
+
+SEC("tracepoint/irq_vectors/call_function_entry")
+int on_call_function(void *ctx)
+{
+	return first_handler(FACT_IPI);
+}
+
+SEC("tracepoint/irq_vectors/call_function_single_entry")
+int on_call_function_single(void *ctx)
+{
+	return first_handler(FACT_IPI);
+}
+
+SEC("tracepoint/irq_vectors/irq_work_entry")
+int on_irq_work(void *ctx)
+{
+	return first_handler(FACT_IPI);
+}
+
+SEC("tracepoint/irq/irq_handler_entry")
+int on_device(void *ctx)
+{
+	return first_handler(FACT_DEVICE);
+}
+
+SEC("tracepoint/timer/hrtimer_expire_entry")
+int on_hrtimer(void *ctx)
+{
+	__u64 function = field_u64(ctx, hrtimer_function_at);
+	struct thread *thread;
+
+	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
+		return 0;
+	thread = this_thread();
+	if (thread && thread->in_timer)
+		thread->facts |= FACT_VCPU_TIMER;
+	return 0;
+}
+
+/* On kernels with the series: one event per decision about a virtual tick. */
+SEC("tracepoint/kvm/kvm_pv_tick")
+int on_pv_tick(void *ctx)
+{
+	struct thread *thread = this_thread();
+	struct key key = { .facts = FACT_TICK };
+	struct vm *vm;
+
+	if (!thread)
+		return 0;
+	vm = bpf_map_lookup_elem(&vms, &thread->vm);
+	if (!vm || !vm->open)
+		return 0;
+	key.window = vm->open;
+	key.vcpu = thread->vcpu;
+	key.reason = field_u32(ctx, tick_what_at);
+	count(&key);
+	return 0;
+}

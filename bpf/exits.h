@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What exits.bpf.c shares with user space: crates/host/src/exits/raw.rs
+ * repeats these layouts and numbers.
+ */
+#ifndef PARATICK_EXITS_H
+#define PARATICK_EXITS_H
+
+#include "bpf.h"
+
+/* CPUID leaf of the window markers; ECX is (window << 8) | what. */
+#define MARKER_LEAF	0x50415241
+#define MARKER_OPEN	1
+#define MARKER_CLOSE	2
+
+#define MAX_VMS		256
+#define MAX_THREADS	4096
+#define MAX_WINDOWS	4096
+#define MAX_COUNTS	32768
+
+/* Facts of one exit; user space decides the cause from them. */
+#define FACT_MSR	(1u << 0)	/* the MSR is known */
+#define FACT_WRITE	(1u << 1)	/* it was written */
+#define FACT_NONZERO	(1u << 2)	/* with a value other than 0 */
+#define FACT_MMIO	(1u << 3)	/* nested page fault on an MMIO page */
+#define FACT_APIC_REG	(1u << 4)	/* msr holds an APIC page offset */
+#define FACT_TIMER	(1u << 5)	/* first handler: the local timer */
+#define FACT_VCPU_TIMER	(1u << 6)	/* … and KVM's timer of the vCPU was in it */
+#define FACT_IPI	(1u << 7)	/* first handler: an IPI's */
+#define FACT_DEVICE	(1u << 8)	/* first handler: a device's */
+#define FACT_TICK	(1u << 31)	/* not an exit: a virtual tick, reason = what */
+
+struct thread {
+	__u32 tgid;
+	__u32 vcpu;
+	__u32 isa;
+	__u32 vm;		/* index into vms */
+	__u64 total;		/* all exits since counting began, in a window or not */
+	/* The exit whose cause is still open; none if window is 0. */
+	__u32 window;
+	__u32 reason;
+	__u32 msr;
+	__u32 facts;
+	__u32 wait;		/* no handler has run yet after an interrupt exit */
+	__u32 in_timer;		/* the first handler was the timer and is the latest */
+};
+
+struct vm {
+	__u32 open;		/* sequence number of the open window; 0: none */
+};
+
+struct window {
+	__u32 sequence;
+	__u32 tgid;
+	__u32 id;		/* as the workload gave it */
+	__u32 pad;
+	__u64 opened_ns;
+	__u64 closed_ns;	/* 0: still open, or abandoned */
+};
+
+struct key {
+	__u32 window;		/* sequence number */
+	__u32 vcpu;
+	__u32 reason;
+	__u32 msr;
+	__u32 facts;
+};
+
+/* Slots of the `state` array. */
+enum {
+	STATE_WINDOWS,		/* windows opened so far */
+	STATE_VMS,		/* slots of vms handed out so far */
+	STATE_LOST,		/* exits that found no room in a map */
+	STATE_STRAY,		/* markers without sense: close of a window not open, … */
+	STATE_SIZE,
+};
+
+#endif

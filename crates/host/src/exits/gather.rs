@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From what the BPF programs noted to counts by reason, MSR and cause.  Pure.
+
+use super::raw::{Key, Thread, Window};
+use anyhow::{Context, Result};
+use paratick_core::{
+    cause::{decide, Facts},
+    exits::{ExitCount, VcpuCounts, WindowCounts},
+    reason::{self, Isa},
+};
+use std::collections::BTreeMap;
+
+/// All that was read from the maps.
+pub struct Snapshot<'a> {
+    pub windows: &'a [Window],
+    pub threads: &'a BTreeMap<u32, Thread>,
+    pub counts: &'a BTreeMap<Key, u64>,
+    /// Whether this kernel delivers virtual ticks.
+    pub ticks: bool,
+}
+
+/// Of the decisions about ticks (`enum kvm_pv_tick_what`) those by which the guest gets one:
+/// after a host interrupt, late, or by KVM's own timer.
+const TICKS_DELIVERED: [u32; 3] = [0, 2, 3];
+
+impl Snapshot<'_> {
+    /// Whether `again` has the same exits pending in the closed windows.
+    pub fn same_pending(&self, again: &BTreeMap<u32, Thread>) -> bool {
+        let pending = |threads: &BTreeMap<u32, Thread>| -> Vec<(u32, Key)> {
+            threads
+                .iter()
+                .filter_map(|(pid, thread)| Some((*pid, thread.pending()?)))
+                .filter(|(_, key)| self.closed().any(|window| window.sequence == key.window))
+                .collect()
+        };
+        pending(self.threads) == pending(again)
+    }
+
+    pub fn gather(&self) -> Result<Vec<WindowCounts>> {
+        self.closed().map(|window| self.window(window)).collect()
+    }
+
+    fn closed(&self) -> impl Iterator<Item = &Window> {
+        self.windows.iter().filter(|window| window.closed_ns != 0)
+    }
+
+    fn window(&self, window: &Window) -> Result<WindowCounts> {
+        let mut counts: BTreeMap<Key, u64> = self
+            .counts
+            .range(Key::first(window.sequence)..Key::first(window.sequence + 1))
+            .map(|(key, count)| (*key, *count))
+            .collect();
+        let vcpus = self.vcpus(window.tgid);
+        for key in self.threads.values().filter_map(Thread::pending) {
+            if key.window == window.sequence {
+                *counts.entry(key).or_default() += 1;
+            }
+        }
+        let mut result = WindowCounts {
+            window: window.id,
+            opened_ns: window.opened_ns,
+            closed_ns: window.closed_ns,
+            vcpus: Vec::new(),
+        };
+        for (vcpu, isa) in vcpus {
+            let own = counts.iter().filter(|(key, _)| key.vcpu == vcpu);
+            result.vcpus.push(self.vcpu(window.tgid, vcpu, isa, own)?);
+        }
+        Ok(result)
+    }
+
+    /// The guest's vCPUs, in order.
+    fn vcpus(&self, tgid: u32) -> BTreeMap<u32, u32> {
+        self.threads
+            .values()
+            .filter(|thread| thread.tgid == tgid)
+            .map(|thread| (thread.vcpu, thread.isa))
+            .collect()
+    }
+
+    fn vcpu<'k>(
+        &self,
+        vm: u32,
+        vcpu: u32,
+        isa: u32,
+        counts: impl Iterator<Item = (&'k Key, &'k u64)>,
+    ) -> Result<VcpuCounts> {
+        let isa = Isa::from_trace(isa).with_context(|| {
+            format!("KVM reports exits of an unknown kind of processor ({isa})")
+        })?;
+        let mut exits = BTreeMap::new();
+        let mut ticks = 0;
+        for (key, count) in counts {
+            let facts = Facts(key.facts);
+            if facts.has(Facts::TICK) {
+                if TICKS_DELIVERED.contains(&key.reason) {
+                    ticks += count;
+                }
+                continue;
+            }
+            let name = reason::name(isa, key.reason, facts.has(Facts::WRITE));
+            let msr = facts.has(Facts::MSR).then_some(key.msr);
+            let cause = decide(isa, key.reason, key.msr, facts);
+            // Facts that make no difference to the cause are not shown.
+            *exits.entry((name, msr, cause)).or_default() += count;
+        }
+        Ok(VcpuCounts {
+            vm,
+            vcpu,
+            exits: exits
+                .into_iter()
+                .map(|((reason, msr, cause), count)| ExitCount {
+                    reason,
+                    msr,
+                    cause,
+                    count,
+                })
+                .collect(),
+            ticks_delivered: self.ticks.then_some(ticks),
+        })
+    }
+}
+
+impl Key {
+    /// The least key of a window.
+    fn first(window: u32) -> Key {
+        Key {
+            window,
+            vcpu: 0,
+            reason: 0,
+            msr: 0,
+            facts: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "gather_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Counting the VM exits of every guest on this host, inside the windows that guests mark.
+
+mod gather;
+mod program;
+mod raw;
+mod stats;
+mod tracefs;
+
+pub use stats::KvmStats;
+
+use anyhow::{bail, Context, Result};
+use aya::{
+    maps::{Array, HashMap, Map, MapData},
+    Pod,
+};
+use gather::Snapshot;
+use paratick_core::exits::WindowCounts;
+use program::Programs;
+use raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_STRAY, STATE_WINDOWS};
+use std::collections::BTreeMap;
+
+/// Counts from [`ExitCounter::start`] until it is dropped.
+pub struct ExitCounter {
+    programs: Programs,
+    /// Windows up to this sequence number have been forgotten.
+    forgotten: u32,
+}
+
+/// All exits of one vCPU since counting began, in a window or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lifetime {
+    pub vcpu: u32,
+    pub exits: u64,
+}
+
+impl ExitCounter {
+    pub fn start() -> Result<ExitCounter> {
+        Ok(ExitCounter {
+            programs: Programs::load()?,
+            forgotten: 0,
+        })
+    }
+
+    /// Every window closed since the start or the last [`reset`](Self::reset), of all guests,
+    /// in the order in which they were opened.
+    ///
+    /// Fails if any exit could not be counted: a count is exact or there is none.
+    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+        self.check_complete()?;
+        let windows = self.read_windows()?;
+        // An exit still pending at the first look may be settled at any moment; no new one can
+        // join a closed window.  So two equal looks around the counts make them consistent.
+        let mut threads = self.read_threads()?;
+        loop {
+            let counts = self.read_counts()?;
+            let again = self.read_threads()?;
+            let snapshot = Snapshot {
+                windows: &windows,
+                threads: &threads,
+                counts: &counts,
+                ticks: self.programs.ticks,
+            };
+            if snapshot.same_pending(&again) {
+                self.check_complete()?;
+                return snapshot.gather();
+            }
+            threads = again;
+        }
+    }
+
+    /// Forgets all closed windows, and the vCPUs of guests that are gone.
+    pub fn reset(&mut self) -> Result<()> {
+        let windows = self.read_windows()?;
+        let open: Vec<u32> = windows
+            .iter()
+            .filter(|window| window.closed_ns == 0)
+            .map(|window| window.sequence)
+            .collect();
+        let opened = self.state(STATE_WINDOWS)?;
+        // An open window keeps its place, and with it all that were opened later.
+        self.forgotten = open.iter().min().map_or(opened as u32, |first| first - 1);
+        let limit = self.forgotten;
+        self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
+        self.remove("threads", |_: &u32, thread: &Thread| {
+            !std::path::Path::new(&format!("/proc/{}", thread.tgid)).exists()
+        })
+    }
+
+    /// All exits of a guest, per vCPU, since counting began.
+    pub fn lifetime(&self, tgid: u32) -> Result<Vec<Lifetime>> {
+        let mut vcpus: Vec<Lifetime> = self
+            .read_threads()?
+            .values()
+            .filter(|thread| thread.tgid == tgid)
+            .map(|thread| Lifetime {
+                vcpu: thread.vcpu,
+                exits: thread.total,
+            })
+            .collect();
+        vcpus.sort();
+        Ok(vcpus)
+    }
+
+    /// Markers that made no sense: a window closed that was not open, or an unknown marker.
+    pub fn stray_markers(&self) -> Result<u64> {
+        self.state(STATE_STRAY)
+    }
+
+    /// Whether this host's kernel delivers virtual ticks.
+    pub fn counts_ticks(&self) -> bool {
+        self.programs.ticks
+    }
+
+    fn check_complete(&self) -> Result<()> {
+        let missed = self.programs.missed()?;
+        let lost = self.state(STATE_LOST)?;
+        if missed != 0 || lost != 0 {
+            bail!("{missed} exits were missed and {lost} found no room: the counts are not complete\nhint: count fewer guests at a time, and stop other BPF tracing on this host");
+        }
+        Ok(())
+    }
+
+    fn read_windows(&self) -> Result<Vec<Window>> {
+        let opened = self.state(STATE_WINDOWS)? as u32;
+        if opened - self.forgotten >= MAX_WINDOWS {
+            bail!("{} windows were opened since the last reset, and only {MAX_WINDOWS} can be kept\nhint: reset the counter between samples", opened - self.forgotten);
+        }
+        let windows: Array<_, Window> = Array::try_from(self.map("windows")?)?;
+        (self.forgotten + 1..=opened)
+            .map(|sequence| Ok(windows.get(&(sequence % MAX_WINDOWS), 0)?))
+            .collect()
+    }
+
+    fn read_threads(&self) -> Result<BTreeMap<u32, Thread>> {
+        self.read("threads")
+    }
+
+    fn read_counts(&self) -> Result<BTreeMap<Key, u64>> {
+        self.read("counts")
+    }
+
+    fn read<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
+        let map: HashMap<_, K, V> = HashMap::try_from(self.map(name)?)?;
+        map.iter()
+            .collect::<Result<_, _>>()
+            .with_context(|| format!("cannot read the BPF map {name}"))
+    }
+
+    fn remove<K: Pod, V: Pod>(&mut self, name: &str, old: impl Fn(&K, &V) -> bool) -> Result<()> {
+        let map = self
+            .programs
+            .ebpf
+            .map_mut(name)
+            .with_context(|| format!("no BPF map {name}"))?;
+        let mut map: HashMap<&mut MapData, K, V> = HashMap::try_from(map)?;
+        let entries: Vec<(K, V)> = map.iter().collect::<Result<_, _>>()?;
+        for (key, value) in entries {
+            if old(&key, &value) {
+                map.remove(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self, slot: u32) -> Result<u64> {
+        let state: Array<_, u64> = Array::try_from(self.map("state")?)?;
+        Ok(state.get(&slot, 0)?)
+    }
+
+    fn map(&self, name: &str) -> Result<&Map> {
+        self.programs
+            .ebpf
+            .map(name)
+            .with_context(|| format!("no BPF map {name}"))
+    }
+}
