@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a number depends on besides the workload and the mode.
+
+use crate::{mode::Mode, units::Hz};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The guest's kernel, as `uname -r` says there.
+    pub kernel_version: String,
+    pub host_kernel_version: String,
+    /// Hash of the patches in the guest's kernel; `null`: unpatched, or an image named by the user.
+    pub patch_set_hash: Option<String>,
+    pub host_patch_set_hash: Option<String>,
+    pub configuration: Configuration,
+    pub qemu_version: Option<String>,
+    pub qemu_command_lines: QemuCommandLines,
+    pub machine: Machine,
+    /// Hash of everything that must be the same for samples to belong together.
+    pub fingerprint: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// SHA-256 of the images of the guest's and the host's kernel.
+    pub kernel_sha256: String,
+    pub host_kernel_sha256: String,
+    /// Rate of the guest's scheduler tick, where the configuration is known.
+    pub hz: Option<Hz>,
+    /// The options set in the guest kernel's configuration, where it is known.
+    pub kernel_config: Option<BTreeMap<String, String>>,
+    pub guest_memory_bytes: u64,
+    pub host_cpus: u32,
+    pub host_memory_bytes: u64,
+    /// How long the host polls before it lets a halted vCPU's thread sleep.
+    pub halt_poll_ns: Option<u64>,
+    /// The machine is the host: nothing is emulated.
+    pub host_is_machine: bool,
+    /// How the host is run: `tcg` or `kvm`; `null` where the machine is the host.
+    pub accelerator: Option<String>,
+    /// Under instruction counting one instruction is this many nanoseconds of virtual time, summed over all CPUs.
+    pub ns_per_instruction: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QemuCommandLines {
+    /// Empty where the machine is the host.
+    pub host: Vec<String>,
+    /// One of each mode: the first guest booted in it.
+    pub guests: BTreeMap<Mode, Vec<String>>,
+}
+
+/// Where the bench was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's model name.
+    pub cpu: String,
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    pub kernel_version: String,
+    pub distribution: Option<String>,
+}

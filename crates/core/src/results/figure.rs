@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The figures of a sample: one definition for summaries, comparisons, tables and docs.
+
+use super::Sample;
+use crate::cause::Cause;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// One number of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Figure {
+    Exits,
+    ExitsPerUnit,
+    /// Exits of all causes that a tick technique could have removed.
+    TimerExits,
+    /// Exits of one cause.
+    Cause(Cause),
+    TscDeadlineWrites,
+    TicksDelivered,
+    WorldSwitches,
+    HostInstructions,
+    GuestInstructions,
+    /// Of host and guest.
+    Instructions,
+    DurationNs,
+    GuestDurationNs,
+    UserNs,
+    SystemNs,
+    IdleNs,
+}
+
+const TSC_DEADLINE: &str = "TSC_DEADLINE";
+
+impl Figure {
+    /// Those in which modes are compared.
+    pub const COMPARED: [Figure; 5] = [
+        Figure::Exits,
+        Figure::TimerExits,
+        Figure::TscDeadlineWrites,
+        Figure::Instructions,
+        Figure::DurationNs,
+    ];
+
+    const PLAIN: [Figure; 14] = [
+        Figure::Exits,
+        Figure::ExitsPerUnit,
+        Figure::TimerExits,
+        Figure::TscDeadlineWrites,
+        Figure::TicksDelivered,
+        Figure::WorldSwitches,
+        Figure::HostInstructions,
+        Figure::GuestInstructions,
+        Figure::Instructions,
+        Figure::DurationNs,
+        Figure::GuestDurationNs,
+        Figure::UserNs,
+        Figure::SystemNs,
+        Figure::IdleNs,
+    ];
+
+    pub fn all() -> impl Iterator<Item = Figure> {
+        let causes = Cause::ALL.into_iter().map(Figure::Cause);
+        Self::PLAIN.into_iter().chain(causes)
+    }
+
+    /// Its value in a sample that did `work` units; none where it was not measured.
+    pub fn of(self, sample: &Sample, work: u64) -> Option<f64> {
+        let causes = sample.exits_by_cause.as_ref();
+        let count = match self {
+            Figure::Exits => sample.exits,
+            Figure::ExitsPerUnit if work == 0 => None,
+            Figure::ExitsPerUnit => return Some(sample.exits? as f64 / work as f64),
+            Figure::TimerExits => causes.map(|causes| {
+                let timer = causes.iter().filter(|(cause, _)| cause.is_timer());
+                timer.map(|(_, count)| count).sum()
+            }),
+            Figure::Cause(cause) => causes.map(|causes| count_of(causes.get(&cause))),
+            Figure::TscDeadlineWrites => {
+                let writes = sample.msr_writes.as_ref();
+                writes.map(|writes| count_of(writes.get(TSC_DEADLINE)))
+            }
+            Figure::TicksDelivered => sample.ticks_delivered,
+            Figure::WorldSwitches => sample.world_switches,
+            Figure::HostInstructions => sample.host_instructions,
+            Figure::GuestInstructions => sample.guest_instructions,
+            Figure::Instructions => sample
+                .host_instructions
+                .zip(sample.guest_instructions)
+                .map(|(host, guest)| host + guest),
+            Figure::DurationNs => sample.duration_ns,
+            Figure::GuestDurationNs => sample.guest_duration_ns,
+            Figure::UserNs => sample.user_ns,
+            Figure::SystemNs => sample.system_ns,
+            Figure::IdleNs => sample.idle_ns,
+        };
+        count.map(|count| count as f64)
+    }
+
+    fn plain_name(self) -> Option<&'static str> {
+        Some(match self {
+            Figure::Exits => "exits",
+            Figure::ExitsPerUnit => "exits_per_unit",
+            Figure::TimerExits => "timer_exits",
+            Figure::Cause(_) => return None,
+            Figure::TscDeadlineWrites => "tsc_deadline_writes",
+            Figure::TicksDelivered => "ticks_delivered",
+            Figure::WorldSwitches => "world_switches",
+            Figure::HostInstructions => "host_instructions",
+            Figure::GuestInstructions => "guest_instructions",
+            Figure::Instructions => "instructions",
+            Figure::DurationNs => "duration_ns",
+            Figure::GuestDurationNs => "guest_duration_ns",
+            Figure::UserNs => "user_ns",
+            Figure::SystemNs => "system_ns",
+            Figure::IdleNs => "idle_ns",
+        })
+    }
+}
+
+/// Counted, and not there: none.
+fn count_of(count: Option<&u64>) -> u64 {
+    count.copied().unwrap_or(0)
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.plain_name(), self) {
+            (Some(name), _) => f.write_str(name),
+            (None, Figure::Cause(cause)) => write!(f, "exits_{}", cause.name().replace('-', "_")),
+            (None, _) => unreachable!("only causes have composed names"),
+        }
+    }
+}
+
+impl FromStr for Figure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Figure::all()
+            .find(|figure| figure.to_string() == text)
+            .ok_or_else(|| format!("no figure '{text}'"))
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

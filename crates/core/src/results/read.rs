@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading a results file, and saying plainly why it cannot be read.
+
+use super::{Results, SCHEMA};
+use serde_json::{error::Category, Value};
+
+/// Why a text is no results file.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ReadError {
+    #[error("it is empty\nhint: results are written under another name and renamed; an empty file was not written by paratick")]
+    Empty,
+    #[error("it ends in the middle, at line {line}\nhint: it was cut short when it was copied or downloaded: take it from where it was made again")]
+    Truncated { line: usize },
+    #[error("it is not JSON: {0}\nhint: give a file that `paratick bench` wrote")]
+    NotJson(String),
+    #[error("it is JSON, but not a results file of paratick: it has no `schema` that begins with \"paratick-results/\"\nhint: give a file that `paratick bench` wrote")]
+    Foreign,
+    #[error("its format is {found}, and this program reads {SCHEMA}\nhint: read it with the version of paratick that wrote it, or a newer one")]
+    OtherVersion { found: String },
+    #[error("it says it is {SCHEMA}, but does not fit it: {0}\nhint: docs/results.md describes the format; was the file edited?")]
+    Shape(String),
+}
+
+/// Reads a results file's text.
+pub fn read(text: &str) -> Result<Results, ReadError> {
+    if text.trim().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| match error.classify() {
+        Category::Eof => ReadError::Truncated { line: error.line() },
+        _ => ReadError::NotJson(error.to_string()),
+    })?;
+    let schema = value.get("schema").and_then(Value::as_str).unwrap_or("");
+    if !schema.starts_with("paratick-results/") {
+        return Err(ReadError::Foreign);
+    }
+    if schema != SCHEMA {
+        return Err(ReadError::OtherVersion {
+            found: schema.to_string(),
+        });
+    }
+    serde_json::from_value(value).map_err(|error| ReadError::Shape(error.to_string()))
+}
