@@ -7,6 +7,7 @@
 mod init;
 mod loopback;
 mod port;
+mod workload;
 
 use anyhow::Result;
 use paratick_host::serve::{self, Role};
@@ -24,8 +25,19 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["serve"] => finish(serve_machine()),
+        ["workload", ..] => run_workload(&arguments[1..]),
         _ => {
             eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_workload(arguments: &[String]) -> ExitCode {
+    match workload::main(arguments) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("paratick-agent: {error:#}");
             ExitCode::from(2)
         }
     }

@@ -12,7 +12,7 @@
 //! The host's agent unwraps `G` for the guest and wraps what the guest answers, so the machine
 //! talks to a guest's agent exactly as it talks to the host's.
 
-use crate::{mode::Mode, size::Size};
+use crate::{exits::WindowCounts, mode::Mode, size::Size};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     io::{self, Read, Write},
@@ -32,7 +32,7 @@ pub const GUEST_PORT: &str = "paratick.guest";
 
 /// A guest's number on its host, from 1.
 pub type GuestId = u32;
-/// One command an agent runs; the machine chooses the number.
+/// One thing asked of an agent, such as a command to run; the machine chooses the number.
 pub type SessionId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +78,14 @@ pub enum Request {
     StopGuest {
         guest: GuestId,
     },
+    /// Host only: count exits from now on; forgets the windows that were closed before.
+    StartCounting {
+        session: SessionId,
+    },
+    /// Host only: the windows closed since.
+    ReadWindows {
+        session: SessionId,
+    },
 }
 
 /// From an agent to the machine.
@@ -92,9 +100,18 @@ pub enum Reply {
         /// From start to end on the agent's own clock.
         duration_ns: u64,
     },
-    NotStarted {
+    /// What was asked for in this session did not happen.
+    Failed {
         session: SessionId,
         error: String,
+    },
+    /// Exits are counted from now on.
+    Counting {
+        session: SessionId,
+    },
+    Windows {
+        session: SessionId,
+        windows: Vec<WindowCounts>,
     },
     /// One chunk of input has reached the command: the next may be sent.
     StdinTaken {

@@ -85,7 +85,7 @@ pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
     add(&["-machine", machine, "-accel", "kvm"]);
     // `migratable=off` shows feature bits that QEMU has no name for;
     // the emulated host's KVM warns about the two XSAVE variants.
-    add(&["-cpu", "host,migratable=off,-xsavec,-xsaves"]);
+    add(&["-cpu", "host,migratable=off,-xsave"]);
     add(&["-smp", &config.vcpus.to_string()]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);
     for folder in &config.firmware {

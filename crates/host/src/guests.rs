@@ -2,14 +2,15 @@
 //! The guests of a host: started, pinned, listened to, ended.
 
 use crate::{
+    exits::ExitCounter,
     guest::{self, Places},
     monitor::Monitor,
     pin::{self, Pins},
     process::{pin_thread, Kept},
     serve::{lock, Outbox},
 };
-use anyhow::{bail, Context, Result};
-use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply};
+use anyhow::{anyhow, bail, Context, Result};
+use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply, SessionId};
 use std::{
     collections::HashMap,
     io::Read,
@@ -29,6 +30,7 @@ struct Shared {
     cpus: u32,
     pins: Mutex<Pins>,
     running: Mutex<HashMap<GuestId, Running>>,
+    counter: Mutex<Option<ExitCounter>>,
     out: Arc<Outbox>,
 }
 
@@ -46,6 +48,7 @@ impl Guests {
             cpus,
             pins: Mutex::new(Pins::new(cpus)),
             running: Mutex::default(),
+            counter: Mutex::default(),
             out,
         }))
     }
@@ -69,6 +72,29 @@ impl Guests {
         // Dropping it kills it; its console's end then tells the machine.
         let running = lock(&self.0.running).remove(&id);
         thread::spawn(move || drop(running));
+    }
+
+    pub fn start_counting(&self, session: SessionId) {
+        let mut counter = lock(&self.0.counter);
+        let started = match &mut *counter {
+            Some(counter) => counter.reset(),
+            none => ExitCounter::start().map(|started| *none = Some(started)),
+        };
+        match started {
+            Ok(()) => self.0.out.reply(&Reply::Counting { session }),
+            Err(error) => self.0.out.failed(session, &error),
+        }
+    }
+
+    pub fn read_windows(&self, session: SessionId) {
+        let windows = match &*lock(&self.0.counter) {
+            Some(counter) => counter.windows(),
+            None => Err(anyhow!("nobody asked for exits to be counted")),
+        };
+        match windows {
+            Ok(windows) => self.0.out.reply(&Reply::Windows { session, windows }),
+            Err(error) => self.0.out.failed(session, &error),
+        }
     }
 
     /// Hands a frame of the machine's to a guest's agent.

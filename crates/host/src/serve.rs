@@ -30,6 +30,13 @@ impl Outbox {
         self.send(&Frame::message(reply));
     }
 
+    pub fn failed(&self, session: SessionId, error: &anyhow::Error) {
+        self.reply(&Reply::Failed {
+            session,
+            error: format!("{error:#}"),
+        });
+    }
+
     pub fn ended(&self, session: SessionId, code: i32, duration_ns: u64) {
         lock(&self.sessions).remove(&session);
         self.reply(&Reply::Exited {
@@ -104,10 +111,7 @@ fn handle(request: Request, out: &Arc<Outbox>, guests: Option<&Guests>) {
                 }
                 Err(error) => {
                     drop(sessions);
-                    out.reply(&Reply::NotStarted {
-                        session: request.session,
-                        error: format!("{error:#}"),
-                    });
+                    out.failed(request.session, &error);
                 }
             }
         }
@@ -123,6 +127,11 @@ fn handle(request: Request, out: &Arc<Outbox>, guests: Option<&Guests>) {
         }
         (Request::StartGuest { guest, config }, Some(guests)) => guests.start(guest, *config),
         (Request::StopGuest { guest }, Some(guests)) => guests.stop(guest),
+        (Request::StartCounting { session }, Some(guests)) => guests.start_counting(session),
+        (Request::ReadWindows { session }, Some(guests)) => guests.read_windows(session),
+        (Request::StartCounting { session } | Request::ReadWindows { session }, None) => {
+            out.failed(session, &anyhow::anyhow!("exits are counted on the host"));
+        }
         (Request::StartGuest { guest, .. } | Request::StopGuest { guest }, None) => {
             out.reply(&Reply::GuestEnded {
                 guest,

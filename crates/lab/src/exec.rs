@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     link::{Incoming, Link},
 };
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use paratick_core::wire::{
     ExecRequest, Frame, GuestId, Request, SessionId, Stream, TerminalSize, CHUNK,
 };
@@ -155,11 +155,12 @@ fn run(
     loop {
         match link.wait(id, deadline, |state| state.next(session))? {
             Some(Incoming::Data(stream, bytes)) => sink(stream, &bytes)?,
-            Some(Incoming::NotStarted(error)) => return Err(Failure::NotStarted(error).into()),
+            Some(Incoming::Failed(error)) => return Err(Failure::NotStarted(error).into()),
             Some(Incoming::Exited { code, duration_ns }) => {
                 link.check()?;
                 return Ok(Finished { code, duration_ns });
             }
+            Some(other) => bail!("the agent answered a command with {other:?}"),
             None => {
                 let limit = limit.context("a wait without a limit ended")?;
                 return Err(Failure::TimeLimit { what, limit }.into());

@@ -11,6 +11,7 @@ use crate::{
 };
 use anyhow::Result;
 use paratick_core::{
+    exits::WindowCounts,
     mode::Mode,
     size::Size,
     wire::{DiskSource, GuestConfig, GuestId, Machine, Ready, Request},
@@ -76,9 +77,7 @@ impl GuestSpec {
             append: self.append.clone(),
             disk: self.disk.map(|disk| match (disk, place) {
                 (Disk::Memory(size), _) => DiskSource::Memory(size),
-                (Disk::Scratch(number), Place::Lab) => {
-                    DiskSource::File(qemu::disk_in_host(number))
-                }
+                (Disk::Scratch(number), Place::Lab) => DiskSource::File(qemu::disk_in_host(number)),
                 (Disk::Scratch(number), Place::Here) => DiskSource::File(qemu::disk(run, number)),
             }),
             pins: self.pins.clone(),
@@ -165,6 +164,13 @@ impl Guest {
     /// Runs a command in the guest, handing out its output as it comes.
     pub fn exec_streaming(&self, exec: Exec, sink: OutputSink) -> Result<Finished> {
         exec::stream(&self.host.link, self.id, exec, sink)
+    }
+
+    /// The windows of exits that this guest closed since [`crate::host::Host::counting_start`].
+    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+        let mut windows = self.host.windows()?;
+        windows.retain(|window| window.vm() == Some(self.started.pid));
+        Ok(windows)
     }
 
     /// As the host started it.

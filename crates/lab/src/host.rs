@@ -6,7 +6,7 @@ use crate::{
     exec::{self, Exec, ExecResult, Finished, OutputSink},
     failure::Failure,
     guest::{Guest, GuestSpec},
-    link::{place, ConsoleSink, Link, HOST},
+    link::{place, ConsoleSink, Incoming, Link, HOST},
     progress::{Event, Events},
     qemu,
     run_folder::RunFolder,
@@ -14,8 +14,9 @@ use crate::{
 };
 use anyhow::{bail, Context, Result};
 use paratick_core::{
+    exits::WindowCounts,
     size::Size,
-    wire::{GuestId, Ready, VERSION},
+    wire::{GuestId, Ready, Request, VERSION},
 };
 use paratick_host::{
     process::Kept,
@@ -168,6 +169,18 @@ impl Host {
         exec::stream(&self.shared.link, HOST, exec, sink)
     }
 
+    /// Counts exits from now on; forgets the windows that were closed before.
+    pub fn counting_start(&self) -> Result<()> {
+        let link = &self.shared.link;
+        link.ask(HOST, |session| Request::StartCounting { session })
+            .map(drop)
+    }
+
+    /// The windows that guests closed since, of all guests; [`Guest::windows`] has one guest's.
+    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+        self.shared.windows()
+    }
+
     /// As it was started; empty where the machine is the host.
     pub fn command_line(&self) -> &[String] {
         &self.shared.command_line
@@ -202,6 +215,16 @@ impl Host {
 }
 
 impl Shared {
+    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+        match self
+            .link
+            .ask(HOST, |session| Request::ReadWindows { session })?
+        {
+            Incoming::Windows(windows) => Ok(windows),
+            other => bail!("the host answered a question for windows with {other:?}"),
+        }
+    }
+
     fn start_emulator(&mut self, deadline: Instant, events: Events) -> Result<()> {
         events(Event::Step(format!(
             "booting the host ({} CPUs, {})",
@@ -334,7 +357,12 @@ impl Drop for Shared {
     }
 }
 
-fn listen(mut from: impl Read, mut log: Option<File>, link: &Link, _done: std::sync::mpsc::Sender<()>) {
+fn listen(
+    mut from: impl Read,
+    mut log: Option<File>,
+    link: &Link,
+    _done: std::sync::mpsc::Sender<()>,
+) {
     let mut bytes = [0; 4096];
     while let Ok(length @ 1..) = from.read(&mut bytes) {
         if let Some(log) = &mut log {

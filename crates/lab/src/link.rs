@@ -6,7 +6,10 @@ use crate::{
     failure::{Failure, Trouble},
 };
 use anyhow::{bail, Result};
-use paratick_core::wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream};
+use paratick_core::{
+    exits::WindowCounts,
+    wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream},
+};
 use std::{
     collections::{HashMap, VecDeque},
     os::unix::net::UnixStream,
@@ -34,7 +37,9 @@ pub type ConsoleSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
 pub enum Incoming {
     Data(Stream, Vec<u8>),
     Exited { code: i32, duration_ns: u64 },
-    NotStarted(String),
+    Failed(String),
+    Counting,
+    Windows(Vec<WindowCounts>),
 }
 
 #[derive(Default)]
@@ -116,10 +121,16 @@ impl Link {
     }
 
     pub fn send(&self, to: GuestId, frame: Frame) -> Result<()> {
-        let frame = if to == HOST { frame } else { frame.to_guest(to) };
+        let frame = if to == HOST {
+            frame
+        } else {
+            frame.to_guest(to)
+        };
         match &mut *lock(&self.writer) {
             // A broken connection is reported, with its reason, by whoever waits for an answer.
-            Some(writer) => Ok(frame.write(writer).or_else(|_| Ok::<_, std::io::Error>(()))?),
+            Some(writer) => Ok(frame
+                .write(writer)
+                .or_else(|_| Ok::<_, std::io::Error>(()))?),
             None => bail!("nobody is connected to the host's agent"),
         }
     }
@@ -246,7 +257,9 @@ impl Link {
                 code,
                 duration_ns,
             } => tell(session, Incoming::Exited { code, duration_ns }),
-            Reply::NotStarted { session, error } => tell(session, Incoming::NotStarted(error)),
+            Reply::Failed { session, error } => tell(session, Incoming::Failed(error)),
+            Reply::Counting { session } => tell(session, Incoming::Counting),
+            Reply::Windows { session, windows } => tell(session, Incoming::Windows(windows)),
             Reply::StdinTaken { session } => *state.taken.entry(session).or_default() += 1,
             Reply::GuestStarted {
                 guest,
@@ -268,6 +281,21 @@ impl Link {
                 drop(state);
                 self.ended(guest, why);
             }
+        }
+    }
+
+    /// Asks something that has one answer.
+    pub fn ask(&self, to: GuestId, request: impl FnOnce(SessionId) -> Request) -> Result<Incoming> {
+        let session = self.number();
+        self.expect(session);
+        let answer = self
+            .request(to, &request(session))
+            .and_then(|()| self.wait(to, None, |state| state.next(session)));
+        self.forget(session);
+        match answer? {
+            Some(Incoming::Failed(error)) => bail!("{}: {error}", place(to)),
+            Some(answer) => Ok(answer),
+            None => bail!("{}: no answer", place(to)),
         }
     }
 
@@ -320,7 +348,10 @@ impl State {
         for (place_id, peer) in &self.peers {
             let explained = |since: Instant| now.duration_since(since) >= SETTLE;
             let over = host_ended || peer.ended.is_some();
-            if peer.complained.is_some_and(|since| over || explained(since)) {
+            if peer
+                .complained
+                .is_some_and(|since| over || explained(since))
+            {
                 return trouble(*place_id, peer).map(Failure::Trouble);
             }
         }

@@ -45,7 +45,13 @@ pub fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
 pub fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     let mut line = vec![tools.qemu.display().to_string()];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
-    add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    add(&[
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]);
     add(&["-name", "paratick-host", "-machine", "q35"]);
     match spec.accel.resolve() {
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
@@ -75,7 +81,10 @@ pub fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     add(&root.iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio", "-device", "virtio-serial-pci"]);
     add(&["-chardev", &listening("agent", &agent_socket(run))]);
-    add(&["-device", &format!("virtserialport,chardev=agent,name={HOST_PORT}")]);
+    add(&[
+        "-device",
+        &format!("virtserialport,chardev=agent,name={HOST_PORT}"),
+    ]);
     for number in 0..spec.disks.len() {
         let file = escape(&disk(run, number));
         add(&[
