@@ -7,10 +7,11 @@ use std::time::Duration;
 pub enum Event {
     /// A new piece of work begins.
     Step(String),
-    /// How far the current step is.  `total` is an estimate; `left` is absent until it can be guessed.
+    /// How far the current step is.  `total` is an estimate, absent where there is nothing to go by;
+    /// `left` is absent until it can be guessed.
     Progress {
         done: u64,
-        total: u64,
+        total: Option<u64>,
         left: Option<Duration>,
     },
     /// Something the user should know although the work goes on.

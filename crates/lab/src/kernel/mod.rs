@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernels: Debian's source plus the series in `kernel/`, as git trees and as images.
 
+mod base;
+mod build;
+pub mod check;
+mod compile;
+mod config;
+mod git;
+mod make;
+mod run;
+mod series;
+mod source;
+pub mod tree;
+
 use crate::progress::Events;
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The base that is meant when none is named.
 pub const DEFAULT_BASE: &str = "6.12";
@@ -32,6 +44,15 @@ pub struct KernelImage {
 
 /// The image of `base` (e.g. [`DEFAULT_BASE`]); builds it (4–7 minutes on 2 cores) unless the cache has it.
 pub fn ensure(base: &str, variant: Variant, events: Events) -> Result<KernelImage> {
-    let _ = (base, variant, events);
-    anyhow::bail!("building kernels is not there yet")
+    build::ensure(base, variant, None, events)
+}
+
+/// The same with another configuration fragment than `kernel/config/lab.config` on top of tinyconfig.
+pub fn ensure_with_config(
+    base: &str,
+    variant: Variant,
+    fragment: &Path,
+    events: Events,
+) -> Result<KernelImage> {
+    build::ensure(base, variant, Some(fragment), events)
 }

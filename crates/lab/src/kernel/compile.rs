@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does every patch compile what it touches, with the ones after it still missing?
+
+use crate::{
+    kernel::{base::Source, config, make, run, series::Patch, source::Followed},
+    progress::{Event, Events},
+    repo,
+};
+use anyhow::Result;
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+const KVM_SELFTESTS: &str = "tools/testing/selftests/kvm/";
+
+/// Compiles the objects of a series, patch by patch, in one object folder.
+pub struct Compiler {
+    tree: Followed,
+    patches: Vec<Patch>,
+    compiled: BTreeSet<String>,
+    passes: Vec<String>,
+}
+
+/// What one patch asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Targets {
+    /// Objects of the kernel, relative to its root.
+    objects: BTreeSet<String>,
+    /// KVM selftests, relative to their folder.
+    selftests: BTreeSet<String>,
+}
+
+impl Compiler {
+    pub fn new(source: &Source, patches: Vec<Patch>, events: Events) -> Result<Self> {
+        let tree = Followed::open(source, "check", events)?;
+        fs_err::write(&tree.log, "")?;
+        Ok(Compiler {
+            tree,
+            patches,
+            compiled: BTreeSet::new(),
+            passes: vec![],
+        })
+    }
+
+    /// What was compiled, for the report.
+    pub fn summary(&self) -> String {
+        format!(
+            "each of {} patches compiles what it touches ({} files; {})",
+            self.patches.len(),
+            self.compiled.len(),
+            self.passes.join("; ")
+        )
+    }
+
+    /// One pass with the lab's configuration, and one for each symbol of the series with that turned off.
+    pub fn every_patch(&mut self, events: Events) -> Result<Vec<String>> {
+        let mut findings = self.pass(0, None, events)?;
+        let symbols: Vec<_> = self
+            .patches
+            .iter()
+            .enumerate()
+            .flat_map(|(index, patch)| {
+                patch
+                    .new_symbols()
+                    .into_iter()
+                    .map(move |symbol| (index, symbol))
+            })
+            .collect();
+        for (index, symbol) in symbols {
+            findings.extend(self.pass(index, Some(&symbol), events)?);
+        }
+        Ok(findings)
+    }
+
+    /// Compiles from patch `first` on; `off` is a configuration symbol (without `CONFIG_`) to turn off.
+    fn pass(&mut self, first: usize, off: Option<&str>, events: Events) -> Result<Vec<String>> {
+        let name = match off {
+            Some(symbol) => format!("CONFIG_{symbol}=n"),
+            None => "the lab's configuration".to_owned(),
+        };
+        let mut symbols_seen = None;
+        for count in first + 1..=self.patches.len() {
+            let patch = self.patches[count - 1].clone();
+            events(Event::Step(format!("compiling {} with {name}", patch.name)));
+            self.tree.follow(&self.patches[..count])?;
+            let unknown = self.symbols(count..self.patches.len());
+            if symbols_seen.as_ref() != Some(&unknown) {
+                if !self.configure(off, &unknown)? {
+                    // Something selects it: there is no such configuration.
+                    self.passes.push(format!("{name} cannot be chosen"));
+                    return Ok(vec![]);
+                }
+                symbols_seen = Some(unknown);
+            }
+            let targets = self.targets(count);
+            if let Err(error) = self.compile(&targets) {
+                return Ok(vec![format!(
+                    "{} does not compile with {name}: {error:#}",
+                    patch.name
+                )]);
+            }
+            self.compiled.extend(targets.objects);
+            self.compiled.extend(targets.selftests);
+        }
+        self.passes.push(name);
+        Ok(vec![])
+    }
+
+    fn symbols(&self, patches: std::ops::Range<usize>) -> BTreeSet<String> {
+        self.patches[patches]
+            .iter()
+            .flat_map(Patch::new_symbols)
+            .collect()
+    }
+
+    /// False when `off` cannot be turned off.
+    fn configure(&self, off: Option<&str>, unknown: &BTreeSet<String>) -> Result<bool> {
+        let mut fragments = vec![repo::root()?.join("kernel/config/lab.config")];
+        let mut unknown = unknown.clone();
+        if let Some(symbol) = off {
+            let fragment = self.tree.out.with_file_name("off.config");
+            fs_err::write(&fragment, format!("CONFIG_{symbol}=n\n"))?;
+            fragments.push(fragment);
+            // What depends on it goes with it.
+            unknown.extend(self.symbols(0..self.patches.len()));
+        }
+        config::configure(&self.tree.src, &self.tree.out, &fragments, &unknown)?;
+        let got = config::settings(&fs_err::read_to_string(self.tree.out.join(".config"))?);
+        Ok(off.is_none_or(|symbol| {
+            got.get(&format!("CONFIG_{symbol}"))
+                .is_none_or(|value| value == "n")
+        }))
+    }
+
+    /// What the last of the first `count` patches touches.  A header can break any user of it:
+    /// then everything that the series compiles so far is compiled again.
+    fn targets(&self, count: usize) -> Targets {
+        let touched = self.patches[count - 1].touched();
+        let wide = touched
+            .iter()
+            .any(|file| file.ends_with(".h") || file.contains("Kconfig"));
+        let from = if wide { 0 } else { count - 1 };
+        let mut targets = Targets::default();
+        for file in self.patches[from..count].iter().flat_map(Patch::touched) {
+            if self.tree.src.join(&file).exists() {
+                targets.add(&file);
+            }
+        }
+        targets
+    }
+
+    fn compile(&self, targets: &Targets) -> Result<()> {
+        let Followed { src, out, log, .. } = &self.tree;
+        let mut goals: Vec<String> = targets.objects.iter().cloned().collect();
+        if !targets.selftests.is_empty() {
+            goals.push("headers".into());
+        }
+        if !goals.is_empty() {
+            warn_free(make::command(src, out).args(goals), log)?;
+        }
+        if !targets.selftests.is_empty() {
+            let built = out.with_file_name("selftests");
+            warn_free(&selftests(src, out, &built, &targets.selftests), log)?;
+        }
+        Ok(())
+    }
+}
+
+/// `make` for KVM selftests, whose programs end up in `built`.
+fn selftests(src: &Path, out: &Path, built: &Path, programs: &BTreeSet<String>) -> Command {
+    let mut make = Command::new("make");
+    make::clean_environment(&mut make);
+    make.arg("-C").arg(src.join(KVM_SELFTESTS));
+    make.arg(format!("OUTPUT={}", built.display()));
+    make.arg(format!(
+        "KHDR_INCLUDES=-isystem {}/usr/include",
+        out.display()
+    ));
+    make.args(programs.iter().map(|program| built.join(program)));
+    make
+}
+
+impl Targets {
+    fn add(&mut self, file: &str) {
+        let Some((stem, "c" | "S")) = file.rsplit_once('.') else {
+            return;
+        };
+        let foreign = file
+            .strip_prefix("arch/")
+            .is_some_and(|rest| !rest.starts_with("x86/"));
+        if let Some(test) = stem.strip_prefix(KVM_SELFTESTS) {
+            // Programs are made by name, what they share by object.
+            let shared = test.starts_with("lib/");
+            self.selftests.insert(if shared {
+                format!("{test}.o")
+            } else {
+                test.to_owned()
+            });
+        } else if !foreign && !file.starts_with("tools/") && !file.starts_with("samples/") {
+            self.objects.insert(format!("{stem}.o"));
+        }
+    }
+}
+
+/// Runs a build; a warning is a failure.
+fn warn_free(command: &Command, log: &Path) -> Result<()> {
+    let mut warnings = vec![];
+    run::logged(command, log, |line| {
+        if line.contains("warning:") {
+            warnings.push(line.to_owned());
+        }
+    })?;
+    if !warnings.is_empty() {
+        anyhow::bail!("{}", warnings.join("\n"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_and_selftests_are_told_apart_and_the_rest_is_left_out() {
+        let mut targets = Targets::default();
+        for file in [
+            "kernel/time/tick-sched.c",
+            "arch/x86/kernel/entry.S",
+            "arch/arm64/kvm/arm.c",
+            "Documentation/virt/kvm/x86/msr.rst",
+            "include/linux/tick.h",
+            "tools/testing/selftests/kvm/x86_64/pv_tick_test.c",
+            "tools/testing/selftests/kvm/lib/x86_64/processor.c",
+        ] {
+            targets.add(file);
+        }
+        assert_eq!(
+            targets.objects.into_iter().collect::<Vec<_>>(),
+            ["arch/x86/kernel/entry.o", "kernel/time/tick-sched.o"]
+        );
+        assert_eq!(
+            targets.selftests.into_iter().collect::<Vec<_>>(),
+            ["lib/x86_64/processor.o", "x86_64/pv_tick_test"]
+        );
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A folder of patches: `series` gives their order, `NNNN-subject.patch` is what format-patch wrote.
+
+use crate::cache;
+use anyhow::Result;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+/// The list of a folder's patches, in order.
+pub const LIST: &str = "series";
+/// Kept by hand beside the patches.
+pub const COVER_LETTER: &str = "cover-letter.txt";
+
+#[derive(Debug, Clone)]
+pub struct Patch {
+    /// File name, e.g. `0001-timers-program-the-tick-once.patch`.
+    pub name: String,
+    pub path: PathBuf,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    pub patches: Vec<Patch>,
+}
+
+impl Series {
+    /// Reads what `series` lists; a folder that is not there is an empty series.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let patches = listed(dir)?
+            .into_iter()
+            .map(|name| {
+                let path = dir.join(&name);
+                let text = String::from_utf8_lossy(&fs_err::read(&path)?).into_owned();
+                Ok(Patch { name, path, text })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Series { patches })
+    }
+
+    /// Hash of everything that the patches say.
+    pub fn key(&self) -> String {
+        cache::key(self.patches.iter().map(|patch| patch.text.as_bytes()))
+    }
+}
+
+/// Where `series` and the files beside it disagree; reads no patch.
+pub fn disagreements(dir: &Path) -> Result<Vec<String>> {
+    let listed = listed(dir)?;
+    let mut found: BTreeSet<String> = names(dir)?
+        .into_iter()
+        .filter(|name| ![LIST, COVER_LETTER].contains(&name.as_str()))
+        .collect();
+    let mut wrong = vec![];
+    for (index, name) in listed.iter().enumerate() {
+        let number = format!("{:04}-", index + 1);
+        if !name.starts_with(&number) || !name.ends_with(".patch") {
+            wrong.push(format!("{name}: should be named {number}….patch"));
+        }
+        if !found.remove(name) {
+            wrong.push(format!(
+                "{name}: listed in {LIST} (or listed twice), but there is no such file"
+            ));
+        }
+    }
+    wrong.extend(
+        found
+            .iter()
+            .map(|name| format!("{name}: not listed in {LIST}")),
+    );
+    Ok(wrong)
+}
+
+fn listed(dir: &Path) -> Result<Vec<String>> {
+    let list = dir.join(LIST);
+    if !list.exists() {
+        return Ok(vec![]);
+    }
+    Ok(fs_err::read_to_string(list)?
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect())
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    if !dir.exists() {
+        return Ok(vec![]);
+    }
+    fs_err::read_dir(dir)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect()
+}
+
+impl Patch {
+    /// The files that the patch changes, adds or removes.
+    pub fn touched(&self) -> BTreeSet<String> {
+        self.diff_lines()
+            .filter_map(|line| {
+                let (_, new) = line.strip_prefix("diff --git a/")?.split_once(" b/")?;
+                Some(new.to_owned())
+            })
+            .collect()
+    }
+
+    /// Configuration symbols that the patch adds to a Kconfig file.
+    pub fn new_symbols(&self) -> Vec<String> {
+        let mut in_kconfig = false;
+        let mut symbols = vec![];
+        for line in self.diff_lines() {
+            if let Some(file) = line.strip_prefix("+++ b/") {
+                in_kconfig = file
+                    .rsplit('/')
+                    .next()
+                    .is_some_and(|name| name.starts_with("Kconfig"));
+            } else if let Some(symbol) = line.strip_prefix("+config ").filter(|_| in_kconfig) {
+                symbols.push(symbol.trim().to_owned());
+            }
+        }
+        symbols
+    }
+
+    fn diff_lines(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().skip_while(|line| *line != "---")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(text: &str) -> Patch {
+        Patch {
+            name: "0001-x.patch".into(),
+            path: "0001-x.patch".into(),
+            text: text.into(),
+        }
+    }
+
+    const TEXT: &str = "From 0\nFrom: A B <a@b>\nSubject: [PATCH] x\n\ndiff --git a/no b/no\n\nSigned-off-by: A B <a@b>\n---\n \
+        a | 1 +\n\ndiff --git a/kernel/Kconfig.hz b/kernel/Kconfig.hz\n--- a/kernel/Kconfig.hz\n+++ b/kernel/Kconfig.hz\n\
+        @@ -1 +1,2 @@\n+config PV_TICK\ndiff --git a/x.c b/x.c\n--- /dev/null\n+++ b/x.c\n+config NOT_ONE\n";
+
+    #[test]
+    fn touched_files_come_from_the_diff_and_not_from_the_message() {
+        let touched = patch(TEXT).touched();
+        assert_eq!(
+            touched.into_iter().collect::<Vec<_>>(),
+            ["kernel/Kconfig.hz", "x.c"]
+        );
+    }
+
+    #[test]
+    fn symbols_are_found_in_kconfig_files_only() {
+        assert_eq!(patch(TEXT).new_symbols(), ["PV_TICK"]);
+    }
+
+    #[test]
+    fn a_stray_a_missing_and_a_misnumbered_patch_are_each_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            (LIST, "0001-a.patch\n0003-b.patch\n0003-gone.patch\n"),
+            (COVER_LETTER, ""),
+            ("0001-a.patch", ""),
+            ("0003-b.patch", ""),
+            ("0004-stray.patch", ""),
+        ] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let wrong = disagreements(dir.path()).unwrap().join("\n");
+        assert!(
+            wrong.contains("0003-b.patch: should be named 0002-"),
+            "{wrong}"
+        );
+        assert!(wrong.contains("0003-gone.patch: listed"), "{wrong}");
+        assert!(wrong.contains("0004-stray.patch: not listed"), "{wrong}");
+        assert!(!wrong.contains("0001-a"), "{wrong}");
+    }
+}
