@@ -1,9 +1,123 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The project's own workloads: `paratick-agent workload NAME …`, run in a guest.
+//!
+//! Each does a fixed amount of work, so that exits and time can be compared between modes.
+//! Each first makes its threads and does a little of its work, so that everything is in memory
+//! and waiting when the window opens; the window holds the measured part and nothing else.
 
-use anyhow::{bail, Result};
+mod barrier;
+mod block;
+mod cpu;
+mod idle;
+mod measure;
+mod options;
+mod pingpong;
+mod sleep;
+mod ticks;
+
+use anyhow::Result;
+use measure::Measured;
+use options::Options;
+use paratick_core::workload::{Report, WORKLOADS};
 
 /// Runs the workload that `args` name (without `paratick-agent workload`); returns the exit code.
 pub fn main(args: &[String]) -> Result<i32> {
-    bail!("no workload {args:?}")
+    let options = match Options::parse(args, measure::cpus()) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("paratick-agent workload: {error}\n\n{}", usage());
+            return Ok(2);
+        }
+    };
+    measure::keep_in_memory();
+    let measured = run(&options)?;
+    println!("{}", serde_json::to_string(&report(&options, measured))?);
+    Ok(0)
+}
+
+fn run(options: &Options) -> Result<Measured> {
+    match options.workload.name {
+        "idle" => idle::run(options),
+        "cpu" => cpu::run(options),
+        "itimer" => cpu::run_with_timer(options),
+        "pingpong" => pingpong::run(options),
+        "barrier" => barrier::run(options),
+        "sleep" => sleep::run(options),
+        "block" => block::run(options),
+        "ticks" => ticks::run(options),
+        name => unreachable!("workload {name} is in the table and has no code"),
+    }
+}
+
+fn report(options: &Options, measured: Measured) -> Report {
+    Report {
+        workload: options.workload.name.to_string(),
+        work: measured.work,
+        unit: options.workload.unit.to_string(),
+        window: options.window,
+        threads: options.threads as u32,
+        duration_ns: measured.duration_ns,
+        user_ns: measured.user_ns,
+        system_ns: measured.system_ns,
+        cpu_user_ticks: measured.cpu.user,
+        cpu_system_ticks: measured.cpu.system,
+        cpu_idle_ticks: measured.cpu.idle,
+        cpu_steal_ticks: measured.cpu.steal,
+        more: measured.more,
+    }
+}
+
+fn usage() -> String {
+    let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
+        \x20      block also: [--device PATH] [--pattern random|sequential]\n\
+        \x20      itimer also: [--period-us N]\n"
+        .to_string();
+    for workload in WORKLOADS {
+        text += &format!(
+            "  {:9} {} ({} {})\n",
+            workload.name, workload.about, workload.work, workload.unit
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_here(args: &[&str]) -> Measured {
+        let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+        run(&Options::parse(&args, measure::cpus()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_workload_that_needs_no_disk_does_its_work_on_this_machine() {
+        for workload in WORKLOADS.iter().filter(|workload| workload.name != "block") {
+            let measured = run_here(&[workload.name, "--work", "2"]);
+            assert!(measured.work >= 2, "{}", workload.name);
+            assert!(measured.duration_ns > 0, "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn a_missing_disk_is_an_error_with_a_hint() {
+        let args = ["block", "--device", "/dev/no-such-disk"].map(String::from);
+        let options = Options::parse(&args, 1).unwrap();
+        let error = format!("{:#}", run(&options).unwrap_err());
+        assert!(error.contains("/dev/no-such-disk") && error.contains("hint:"));
+    }
+
+    #[test]
+    fn more_threads_than_cpus_still_meet_at_the_barrier() {
+        let measured = run_here(&["barrier", "--threads", "5", "--work", "50"]);
+        assert_eq!(measured.work, 50);
+    }
+
+    #[test]
+    fn the_usage_names_every_workload() {
+        let usage = usage();
+        assert!(WORKLOADS
+            .iter()
+            .all(|workload| usage.contains(workload.name)));
+    }
 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Threads that wait for each other again and again, sleeping in the kernel, one on each vCPU.
+
+use super::{
+    measure::{measure, pin, Measured},
+    options::Options,
+};
+use anyhow::Result;
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+};
+
+const WARM_UP: u64 = 20;
+
+pub fn run(options: &Options) -> Result<Measured> {
+    let barrier = FutexBarrier::new(options.threads as u32);
+    let rounds = WARM_UP + options.work;
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (1..options.threads)
+            .map(|nth| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let pinned = pin(nth);
+                    barrier.pass(rounds);
+                    pinned
+                })
+            })
+            .collect();
+        let pinned = pin(0);
+        barrier.pass(WARM_UP);
+        let measured = measure(options.window, || {
+            barrier.pass(options.work);
+            Ok(options.work)
+        });
+        for helper in helpers {
+            helper.join().expect("a thread of the workload panicked")?;
+        }
+        pinned.and(measured)
+    })
+}
+
+/// Never spins: every thread but the last sleeps in futex(2).
+struct FutexBarrier {
+    threads: u32,
+    arrived: AtomicU32,
+    generation: AtomicU32,
+}
+
+impl FutexBarrier {
+    fn new(threads: u32) -> FutexBarrier {
+        FutexBarrier {
+            threads,
+            arrived: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+        }
+    }
+
+    fn pass(&self, times: u64) {
+        for _ in 0..times {
+            self.wait();
+        }
+    }
+
+    fn wait(&self) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.generation.fetch_add(1, Ordering::Release);
+            futex(&self.generation, libc::FUTEX_WAKE, i32::MAX as u32);
+            return;
+        }
+        while self.generation.load(Ordering::Acquire) == generation {
+            futex(&self.generation, libc::FUTEX_WAIT, generation);
+        }
+    }
+}
+
+/// The result does not matter: whoever waits looks at the generation again.
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
+    // SAFETY: the word outlives the call; no timeout, no second word.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            std::ptr::null::<libc::timespec>(),
+        );
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The window around the measured part, and what the guest itself can say about it.
+
+use anyhow::{Context, Result};
+use paratick_host::marker;
+use std::{
+    collections::BTreeMap,
+    mem::MaybeUninit,
+    time::{Duration, Instant},
+};
+
+/// What one execution of a workload gave.
+#[derive(Debug)]
+pub struct Measured {
+    pub work: u64,
+    pub duration_ns: u64,
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub cpu: CpuTicks,
+    pub more: BTreeMap<String, serde_json::Value>,
+}
+
+/// The guest's CPU time over all CPUs, in /proc/stat's hundredths of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTicks {
+    pub user: u64,
+    pub system: u64,
+    pub idle: u64,
+    pub steal: u64,
+}
+
+/// Time in which the last wake-ups of the preparation die away before the window opens.
+const SETTLE: Duration = Duration::from_millis(60);
+
+/// Runs `work` inside window `window`; it returns the units that it did.
+pub fn measure(window: u32, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+    std::thread::sleep(SETTLE);
+    let cpu = cpu_ticks()?;
+    let (user, system) = process_times();
+    marker::open(window);
+    let start = Instant::now();
+    let done = work();
+    let duration = start.elapsed();
+    marker::close(window);
+    let (user_after, system_after) = process_times();
+    let cpu_after = cpu_ticks()?;
+    Ok(Measured {
+        work: done?,
+        duration_ns: duration.as_nanos() as u64,
+        user_ns: user_after.saturating_sub(user),
+        system_ns: system_after.saturating_sub(system),
+        cpu: cpu_after.since(cpu),
+        more: BTreeMap::new(),
+    })
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> usize {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize)
+}
+
+/// Pins this thread to the `nth` CPU of those it may use, going round.
+pub fn pin(nth: usize) -> Result<()> {
+    let allowed =
+        rustix::thread::sched_getaffinity(None).context("cannot read the CPU affinity")?;
+    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .collect();
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(cpus[nth % cpus.len()]);
+    rustix::thread::sched_setaffinity(None, &one)
+        .with_context(|| format!("cannot pin a thread to CPU {}", cpus[nth % cpus.len()]))
+}
+
+/// Locks all memory, so that no page of the program is fetched inside a window.
+pub fn keep_in_memory() {
+    // Without the right to do so the workload only takes a few more page faults.
+    // SAFETY: takes flags only.
+    unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+}
+
+/// User and system time of this process in ns, with all its threads.
+fn process_times() -> (u64, u64) {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage fills the structure; zeroes are valid where it should fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+fn cpu_ticks() -> Result<CpuTicks> {
+    let text = fs_err::read_to_string("/proc/stat")?;
+    CpuTicks::parse(&text).context("/proc/stat does not begin with a line 'cpu …'")
+}
+
+impl CpuTicks {
+    fn parse(text: &str) -> Option<CpuTicks> {
+        let mut words = text.lines().next()?.split_ascii_whitespace();
+        (words.next()? == "cpu").then_some(())?;
+        let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let field = |n: usize| fields.get(n).copied().unwrap_or(0);
+        Some(CpuTicks {
+            user: field(0) + field(1),
+            system: field(2) + field(5) + field(6),
+            idle: field(3) + field(4),
+            steal: field(7),
+        })
+    }
+
+    fn since(self, before: CpuTicks) -> CpuTicks {
+        CpuTicks {
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+            idle: self.idle.saturating_sub(before.idle),
+            steal: self.steal.saturating_sub(before.steal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupt_time_is_system_time_and_waiting_is_idle_time() {
+        let ticks = CpuTicks::parse("cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 9\n").unwrap();
+        let expected = CpuTicks {
+            user: 3,
+            system: 16,
+            idle: 9,
+            steal: 8,
+        };
+        assert_eq!(ticks, expected);
+        assert_eq!(CpuTicks::parse("intr 5\n"), None);
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Arguments of a workload.
+
+use paratick_core::workload::{self, Workload};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub workload: &'static Workload,
+    pub work: u64,
+    /// The window's number in the host's counts.
+    pub window: u32,
+    pub threads: usize,
+    pub device: PathBuf,
+    pub pattern: Pattern,
+    pub period_us: u32,
+}
+
+/// In which order blocks are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    Random,
+    Sequential,
+}
+
+/// Markers have 24 bits for the window's number.
+const MAX_WINDOW: u64 = (1 << 24) - 1;
+
+impl Options {
+    pub fn parse(args: &[String], cpus: usize) -> Result<Options, String> {
+        let (name, rest) = args.split_first().ok_or("which workload?")?;
+        let workload = workload::find(name).ok_or_else(|| format!("no workload '{name}'"))?;
+        let mut options = Options {
+            workload,
+            work: workload.work,
+            window: 1,
+            threads: workload.threads.on(cpus),
+            device: "/dev/vda".into(),
+            pattern: Pattern::Random,
+            period_us: 1000,
+        };
+        let mut rest = rest.iter();
+        while let Some(flag) = rest.next() {
+            let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
+            options.set(flag, value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, flag: &str, value: &str) -> Result<(), String> {
+        match flag {
+            "--work" => self.work = number(flag, value, 1, u32::MAX.into())?,
+            "--window" => self.window = number(flag, value, 0, MAX_WINDOW)? as u32,
+            "--threads" => self.threads = number(flag, value, 1, 1024)? as usize,
+            "--period-us" => self.period_us = number(flag, value, 100, 999_999)? as u32,
+            "--device" => self.device = value.into(),
+            "--pattern" => {
+                self.pattern = match value {
+                    "random" => Pattern::Random,
+                    "sequential" => Pattern::Sequential,
+                    _ => return Err(format!("--pattern is random or sequential, not '{value}'")),
+                }
+            }
+            _ => return Err(format!("no option '{flag}'")),
+        }
+        Ok(())
+    }
+}
+
+fn number(flag: &str, value: &str, least: u64, most: u64) -> Result<u64, String> {
+    value
+        .parse()
+        .ok()
+        .filter(|number| (least..=most).contains(number))
+        .ok_or_else(|| format!("{flag} takes a number from {least} to {most}, not '{value}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Options, String> {
+        let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+        Options::parse(&args, 2)
+    }
+
+    #[test]
+    fn defaults_come_from_the_table() {
+        let options = parse(&["sleep"]).unwrap();
+        assert_eq!(
+            (options.work, options.threads, options.window),
+            (2000, 1, 1)
+        );
+        assert_eq!(parse(&["cpu"]).unwrap().threads, 2);
+    }
+
+    #[test]
+    fn options_replace_defaults() {
+        let options = parse(&["cpu", "--work", "7", "--window", "9", "--threads", "1"]).unwrap();
+        assert_eq!((options.work, options.threads, options.window), (7, 1, 9));
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_their_value() {
+        for args in [
+            &["no-such"][..],
+            &["cpu", "--work", "0"],
+            &["cpu", "--window", "16777216"],
+            &["cpu", "--speed", "9"],
+            &["block", "--pattern", "zigzag"],
+        ] {
+            let error = parse(args).unwrap_err();
+            assert!(
+                error.contains(args.last().unwrap()) || error.contains("--speed"),
+                "{error}"
+            );
+        }
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["cpu", "--work"]).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Busy vCPUs, and how many ticks the guest itself saw meanwhile.
+
+use super::{
+    measure::{measure, pin, Measured},
+    options::Options,
+};
+use anyhow::{Context, Result};
+use std::{sync::Barrier, thread, time::Instant};
+
+/// Lines of /proc/interrupts: the local timer's, and that of virtual ticks (patched guests only).
+const LOCAL_TIMER: &str = "LOC";
+const VIRTUAL_TICK: &str = "VTK";
+
+pub fn run(options: &Options) -> Result<Measured> {
+    let before = interrupts()?;
+    let mut coarse = Coarse::default();
+    let mut measured = in_threads(options, &mut coarse)?;
+    let after = interrupts()?;
+    let difference = |line: &str| -> Option<Vec<u64>> {
+        let (before, after) = (counts(&before, line)?, counts(&after, line)?);
+        Some(after.iter().zip(&before).map(|(a, b)| a - b).collect())
+    };
+    let more = &mut measured.more;
+    // Per CPU, and including the few before and after the window: the settling time is idle.
+    more.insert("local_timer".into(), difference(LOCAL_TIMER).into());
+    more.insert("virtual_ticks".into(), difference(VIRTUAL_TICK).into());
+    more.insert("hz".into(), coarse.hz()?.into());
+    more.insert("jiffies_steps".into(), coarse.steps.into());
+    more.insert("jiffies".into(), coarse.jiffies()?.into());
+    more.insert("max_lag_ns".into(), coarse.max_lag_ns.into());
+    Ok(measured)
+}
+
+fn in_threads(options: &Options, coarse: &mut Coarse) -> Result<Measured> {
+    let meet = Barrier::new(options.threads);
+    let spin = |ms: u64| {
+        let begin = Instant::now();
+        while begin.elapsed().as_millis() < ms.into() {}
+    };
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (1..options.threads)
+            .map(|nth| {
+                let meet = &meet;
+                scope.spawn(move || {
+                    let pinned = pin(nth);
+                    meet.wait();
+                    spin(options.work);
+                    meet.wait();
+                    pinned
+                })
+            })
+            .collect();
+        let pinned = pin(0);
+        let measured = measure(options.window, || {
+            meet.wait();
+            coarse.watch(options.work);
+            meet.wait();
+            Ok(options.work)
+        });
+        for helper in helpers {
+            helper.join().expect("a thread of the workload panicked")?;
+        }
+        pinned.and(measured)
+    })
+}
+
+/// The guest's time as jiffies keep it: it moves only when a tick is handled.
+#[derive(Default)]
+struct Coarse {
+    first_ns: u64,
+    last_ns: u64,
+    steps: u64,
+    max_lag_ns: u64,
+}
+
+impl Coarse {
+    fn watch(&mut self, ms: u64) {
+        let end = clock(libc::CLOCK_MONOTONIC) + ms * 1_000_000;
+        self.first_ns = clock(libc::CLOCK_MONOTONIC_COARSE);
+        self.last_ns = self.first_ns;
+        loop {
+            let coarse = clock(libc::CLOCK_MONOTONIC_COARSE);
+            let now = clock(libc::CLOCK_MONOTONIC);
+            self.steps += u64::from(coarse != self.last_ns);
+            self.last_ns = coarse;
+            self.max_lag_ns = self.max_lag_ns.max(now.saturating_sub(coarse));
+            if now >= end {
+                return;
+            }
+        }
+    }
+
+    fn hz(&self) -> Result<u64> {
+        let mut period = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: fills the structure given.
+        unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut period) };
+        1_000_000_000u64
+            .checked_div(period.tv_nsec as u64)
+            .context("CLOCK_MONOTONIC_COARSE has no resolution")
+    }
+
+    /// By how many ticks the guest's time moved on.
+    fn jiffies(&self) -> Result<u64> {
+        let period = 1_000_000_000 / self.hz()?;
+        Ok((self.last_ns - self.first_ns + period / 2) / period)
+    }
+}
+
+fn clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the structure given; both clocks always exist.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn interrupts() -> Result<String> {
+    Ok(fs_err::read_to_string("/proc/interrupts")?)
+}
+
+/// A line's count for each CPU; `None` if there is no such line.
+fn counts(interrupts: &str, name: &str) -> Option<Vec<u64>> {
+    let line = interrupts
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    Some(
+        line.split_ascii_whitespace()
+            .map_while(|word| word.parse().ok())
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERRUPTS: &str = "            CPU0       CPU1\n\
+        \x20 0:         28          0   IO-APIC   2-edge      timer\n\
+        LOC:       1234        567   Local timer interrupts\n";
+
+    #[test]
+    fn counts_are_read_per_cpu_and_a_missing_line_is_none() {
+        assert_eq!(counts(INTERRUPTS, LOCAL_TIMER), Some(vec![1234, 567]));
+        assert_eq!(counts(INTERRUPTS, VIRTUAL_TICK), None);
+    }
+}

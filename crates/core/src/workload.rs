@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The project's own workloads: what each is, how much it does by default, what it reports.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One row of the table of workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    pub name: &'static str,
+    /// What one unit of work is, in the plural.
+    pub unit: &'static str,
+    /// Units done if `--work` does not say otherwise.
+    pub work: u64,
+    /// How many threads if `--threads` does not say otherwise.
+    pub threads: Threads,
+    pub about: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    Exactly(usize),
+    /// One for each vCPU, but at least so many.
+    PerVcpu {
+        at_least: usize,
+    },
+}
+
+impl Threads {
+    pub fn on(self, vcpus: usize) -> usize {
+        match self {
+            Threads::Exactly(threads) => threads,
+            Threads::PerVcpu { at_least } => vcpus.max(at_least),
+        }
+    }
+}
+
+const ONE_EACH: Threads = Threads::PerVcpu { at_least: 1 };
+
+/// Every workload; the sizes are about those of the prototype's table in the design.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "idle",
+        unit: "ms",
+        work: 2000,
+        threads: Threads::Exactly(1),
+        about: "sleeps, so that the guest has nothing to do",
+    },
+    Workload {
+        name: "cpu",
+        unit: "million loops",
+        work: 25,
+        threads: ONE_EACH,
+        about: "runs a loop of four instructions in every thread, so often in each",
+    },
+    Workload {
+        name: "pingpong",
+        unit: "round trips",
+        work: 1000,
+        threads: Threads::Exactly(2),
+        about: "passes a byte to and fro between two vCPUs through pipes",
+    },
+    Workload {
+        name: "barrier",
+        unit: "barriers",
+        work: 1000,
+        threads: Threads::PerVcpu { at_least: 2 },
+        about: "lets all threads wait for each other with a futex, one thread for each vCPU",
+    },
+    Workload {
+        name: "sleep",
+        unit: "sleeps",
+        work: 2000,
+        threads: Threads::Exactly(1),
+        about: "sleeps for 100 us and works for some 10 us, in turn",
+    },
+    Workload {
+        name: "block",
+        unit: "reads",
+        work: 2000,
+        threads: Threads::Exactly(1),
+        about: "reads 4 KiB with O_DIRECT from a block device, one read at a time",
+    },
+    Workload {
+        name: "itimer",
+        unit: "million loops",
+        work: 25,
+        threads: ONE_EACH,
+        about: "is cpu with an interval timer of 1 ms running in the process",
+    },
+    Workload {
+        name: "ticks",
+        unit: "ms",
+        work: 1000,
+        threads: ONE_EACH,
+        about: "keeps every vCPU busy for a time and counts the ticks the guest received",
+    },
+];
+
+pub fn find(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name)
+}
+
+/// The one line of JSON that a workload prints.  Times are the guest's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub workload: String,
+    /// Units done inside the window.
+    pub work: u64,
+    pub unit: String,
+    pub window: u32,
+    pub threads: u32,
+    /// CLOCK_MONOTONIC from just after the window's opening to just before its closing.
+    pub duration_ns: u64,
+    /// Of the workload's process inside the window (getrusage).
+    pub user_ns: u64,
+    pub system_ns: u64,
+    /// Of all the guest's CPUs around the window (/proc/stat, in hundredths of a second).
+    pub cpu_user_ticks: u64,
+    pub cpu_system_ticks: u64,
+    pub cpu_idle_ticks: u64,
+    pub cpu_steal_ticks: u64,
+    /// What only this workload reports.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, serde_json::Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_found_by_its_name_only() {
+        for workload in WORKLOADS {
+            assert_eq!(find(workload.name), Some(workload));
+            assert!(workload.work > 0);
+        }
+        assert_eq!(find("idl"), None);
+    }
+
+    #[test]
+    fn threads_follow_the_vcpus_where_the_table_says_so() {
+        assert_eq!(find("barrier").unwrap().threads.on(1), 2);
+        assert_eq!(find("cpu").unwrap().threads.on(4), 4);
+        assert_eq!(find("pingpong").unwrap().threads.on(16), 2);
+    }
+}
