@@ -10,3 +10,4 @@ pub mod size;
 pub mod stats;
 pub mod units;
 pub mod wire;
+pub mod workload;
