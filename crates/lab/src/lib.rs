@@ -2,6 +2,7 @@
 //! The lab's machinery on the machine: emulator, kernels, and booting a host.
 
 pub mod accel;
+pub mod bench;
 pub mod cache;
 pub mod console;
 pub mod exec;

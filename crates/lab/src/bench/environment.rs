@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the numbers depend on, written down beside them.
+
+use super::run::{Kernel, Settings};
+use crate::{
+    accel::Accel,
+    host::{HostSpec, Place},
+    tools::Tools,
+};
+use anyhow::{Context, Result};
+use paratick_core::{
+    results::{Configuration, Environment, Machine, Plan, QemuCommandLines},
+    units::Hz,
+};
+use sha2::{Digest, Sha256};
+use std::{collections::BTreeMap, fmt::Write, io::Read, path::Path, process::Command};
+
+/// Kernel versions and command lines follow when host and guests are up.
+pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
+    let here = spec.place == Place::Here;
+    let accel = spec.accel.resolve();
+    let config = settings
+        .kernel
+        .config
+        .as_deref()
+        .map(kernel_config)
+        .transpose()?;
+    let configuration = Configuration {
+        kernel_sha256: sha256(&settings.kernel.image)?,
+        host_kernel_sha256: if here {
+            String::new()
+        } else {
+            sha256(&spec.kernel)?
+        },
+        hz: config
+            .as_ref()
+            .and_then(|options| options.get("HZ")?.parse().ok())
+            .map(Hz),
+        kernel_config: config,
+        guest_memory_bytes: settings.memory.bytes(),
+        host_cpus: if here {
+            paratick_host::online_cpus()
+        } else {
+            spec.cpus
+        },
+        host_memory_bytes: if here {
+            machine().memory_bytes
+        } else {
+            spec.memory.bytes()
+        },
+        halt_poll_ns: None,
+        host_is_machine: here,
+        accelerator: (!here).then(|| accel.to_string()),
+        ns_per_instruction: (!here && accel == Accel::Tcg).then_some(1),
+    };
+    Ok(Environment {
+        kernel_version: String::new(),
+        host_kernel_version: String::new(),
+        patch_set_hash: settings.kernel.patches.clone(),
+        host_patch_set_hash: settings
+            .host_kernel
+            .as_ref()
+            .and_then(|kernel: &Kernel| kernel.patches.clone()),
+        fingerprint: fingerprint(settings, &configuration, plan)?,
+        configuration,
+        qemu_version: qemu_version(&settings.tools),
+        qemu_command_lines: QemuCommandLines::default(),
+        machine: machine(),
+    })
+}
+
+/// Two measurements with the same value may be joined.
+fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) -> Result<String> {
+    let tools = &settings.tools;
+    let mut parts = vec![
+        serde_json::to_string(configuration).context("a configuration is plain data")?,
+        sha256(&tools.qemu)?,
+        sha256(&tools.agent)?,
+        tools
+            .plugin
+            .as_deref()
+            .map(sha256)
+            .transpose()?
+            .unwrap_or_default(),
+        plan.vcpus.to_string(),
+    ];
+    // Not the selection of workloads: more of them may join later.
+    parts.extend(
+        super::workloads::QUICK
+            .iter()
+            .map(|workload| format!("{}={}", workload.name, workload.work)),
+    );
+    Ok(crate::cache::key(parts.iter().map(String::as_bytes)))
+}
+
+fn sha256(file: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut from = fs_err::File::open(file)?;
+    let mut bytes = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut bytes)? {
+            0 => break,
+            length => hash.update(&bytes[..length]),
+        }
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+/// The options that are set, by name without `CONFIG_`.
+fn kernel_config(file: &Path) -> Result<BTreeMap<String, String>> {
+    let text = fs_err::read_to_string(file)?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='))
+        .map(|(name, value)| (name.to_string(), value.trim_matches('"').to_string()))
+        .collect())
+}
+
+fn qemu_version(tools: &Tools) -> Option<String> {
+    let output = Command::new(&tools.qemu).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().next().map(String::from)
+}
+
+fn machine() -> Machine {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let memory = field(&read("/proc/meminfo"), "MemTotal", ':');
+    let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    Machine {
+        cpu: field(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(|| "unknown".into()),
+        cpus: paratick_host::online_cpus(),
+        memory_bytes: kib.unwrap_or(0) << 10,
+        kernel_version: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
+        distribution: field(&read("/etc/os-release"), "PRETTY_NAME", '='),
+    }
+}
+
+/// The first value of `name` in lines of `name : value`.
+fn field(text: &str, name: &str, separator: char) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(separator))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().trim_matches('"').to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_in_the_kernels_own_tables() {
+        let text = "MemTotal:       24000 kB\nMemFree: 1 kB\n";
+        assert_eq!(field(text, "MemTotal", ':'), Some("24000 kB".into()));
+        assert_eq!(field(text, "Swap", ':'), None);
+        assert!(machine().memory_bytes > 0 && machine().cpus > 0);
+    }
+
+    #[test]
+    fn only_options_that_are_set_are_kept() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            "# comment\nCONFIG_HZ=250\nCONFIG_NAME=\"x\"\n# CONFIG_OFF is not set\n",
+        )
+        .unwrap();
+        let options = kernel_config(file.path()).unwrap();
+        assert_eq!(options.len(), 2);
+        assert_eq!(
+            (options["HZ"].as_str(), options["NAME"].as_str()),
+            ("250", "x")
+        );
+    }
+
+    #[test]
+    fn a_file_has_its_known_hash() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let hash = sha256(file.path()).unwrap();
+        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Makes a sample of what three parties saw of one window: the host's counter, the emulator, and
+//! the workload itself.
+
+use anyhow::{bail, Context, Result};
+use paratick_core::{
+    exits::{VcpuCounts, WindowCounts},
+    results::{Sample, VcpuSample},
+    units::{Hz, Nanos},
+    workload::Report,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The unit of /proc/stat on x86, whatever the kernel's own tick rate.
+const USER_HZ: Hz = Hz(100);
+
+/// One line of the emulator's plugin: what it counted between the marks of one window.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct EmulatorWindow {
+    /// Sequence number of the window since the host's boot, from 0.
+    pub window: u64,
+    pub cpus: Vec<EmulatorCpu>,
+}
+
+/// One CPU of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct EmulatorCpu {
+    pub world_switches: u64,
+    pub host_instructions: u64,
+    pub guest_instructions: u64,
+}
+
+/// Reads the plugin's output; a last line without its end is not there yet.
+pub fn emulator_windows(text: &str) -> Result<Vec<EmulatorWindow>> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut windows = Vec::new();
+    for (number, line) in whole.lines().enumerate() {
+        let window: EmulatorWindow = serde_json::from_str(line)
+            .with_context(|| format!("reading the emulator's line {line:?}"))?;
+        if window.window != number as u64 {
+            bail!(
+                "the emulator's line {number} is about window {}: windows are missing",
+                window.window
+            );
+        }
+        windows.push(window);
+    }
+    Ok(windows)
+}
+
+/// The report that a workload printed: one line of JSON.
+pub fn report(stdout: &[u8]) -> Result<Report> {
+    let text = String::from_utf8_lossy(stdout);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .with_context(|| format!("the workload printed no report, but {text:?}"))?;
+    serde_json::from_str(line).with_context(|| format!("reading the workload's report {line}"))
+}
+
+/// The sample of one run.
+pub fn sample(report: &Report, counts: &WindowCounts, emulator: Option<&EmulatorWindow>) -> Sample {
+    let sum = |of: fn(&EmulatorCpu) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
+    let mut sample = Sample {
+        exits: Some(counts.total()),
+        exits_by_reason: Some(counts.by_reason()),
+        exits_by_cause: Some(counts.by_cause()),
+        msr_writes: Some(counts.msr_writes()),
+        ticks_delivered: counts.ticks_delivered(),
+        world_switches: sum(|cpu| cpu.world_switches),
+        host_instructions: sum(|cpu| cpu.host_instructions),
+        guest_instructions: sum(|cpu| cpu.guest_instructions),
+        duration_ns: Some(counts.duration_ns()),
+        guest_duration_ns: Some(report.duration_ns),
+        user_ns: Some(clock_ticks(report.cpu_user_ticks)),
+        system_ns: Some(clock_ticks(report.cpu_system_ticks)),
+        idle_ns: Some(clock_ticks(report.cpu_idle_ticks)),
+        per_vcpu: counts.vcpus.iter().map(vcpu).collect(),
+        metrics: metrics(report),
+        ..Sample::default()
+    };
+    sample.problems = doubts(&sample);
+    sample
+}
+
+fn clock_ticks(ticks: u64) -> u64 {
+    Nanos::from_clock_ticks(ticks, USER_HZ).0
+}
+
+/// The numbers that have no field of their own.
+fn metrics(report: &Report) -> BTreeMap<String, f64> {
+    let own = report
+        .more
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+    own.chain([
+        ("process_user_ns".to_string(), report.user_ns as f64),
+        ("process_system_ns".to_string(), report.system_ns as f64),
+        (
+            "steal_ns".to_string(),
+            clock_ticks(report.cpu_steal_ticks) as f64,
+        ),
+    ])
+    .collect()
+}
+
+fn vcpu(counts: &VcpuCounts) -> VcpuSample {
+    VcpuSample {
+        vcpu: counts.vcpu,
+        exits: counts.total(),
+        exits_by_reason: counts.by_reason(),
+        exits_by_cause: counts.by_cause(),
+        msr_writes: counts.msr_writes(),
+        ticks_delivered: counts.ticks_delivered,
+    }
+}
+
+/// Every exit is a world switch and the other way round: two counts of the same thing.
+fn doubts(sample: &Sample) -> Vec<String> {
+    match (sample.exits, sample.world_switches) {
+        (Some(exits), Some(switches)) if exits != switches => vec![format!(
+            "{exits} exits, but the emulator counted {switches} world switches"
+        )],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::{cause::Cause, exits::ExitCount};
+
+    fn counts(exits: &[u64]) -> WindowCounts {
+        let vcpus = (0..).zip(exits).map(|(vcpu, count)| VcpuCounts {
+            vm: 100,
+            vcpu,
+            exits: vec![ExitCount {
+                reason: "msr_write".into(),
+                msr: Some(0x6e0),
+                cause: Cause::Arm,
+                count: *count,
+            }],
+            ticks_delivered: Some(3),
+        });
+        WindowCounts {
+            window: 1,
+            opened_ns: 1000,
+            closed_ns: 5000,
+            vcpus: vcpus.collect(),
+        }
+    }
+
+    const TWO_CPUS: &str = concat!(
+        r#"{"window":0,"cpus":[{"world_switches":0,"host_instructions":500,"guest_instructions":0},"#,
+        r#"{"world_switches":30,"host_instructions":90000,"guest_instructions":7000}]}"#,
+        "\n",
+    );
+
+    fn seen() -> Report {
+        report(
+            concat!(
+                "warm\n",
+                r#"{"workload":"cpu","work":5,"unit":"x","window":1,"threads":2,"duration_ns":7,"#,
+                r#""user_ns":1,"system_ns":2,"cpu_user_ticks":3,"cpu_system_ticks":0,"#,
+                r#""cpu_idle_ticks":4,"cpu_steal_ticks":0,"loops":2.5,"device":"/dev/vda"}"#,
+                "\n",
+            )
+            .as_bytes(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_three_parties_saw_becomes_one_sample() {
+        let emulator = emulator_windows(TWO_CPUS).unwrap();
+        let sample = sample(&seen(), &counts(&[10, 20]), emulator.first());
+        assert_eq!((sample.exits, sample.world_switches), (Some(30), Some(30)));
+        assert_eq!(sample.host_instructions, Some(90_500));
+        assert_eq!(sample.guest_instructions, Some(7_000));
+        assert_eq!(
+            (sample.duration_ns, sample.guest_duration_ns),
+            (Some(4000), Some(7))
+        );
+        assert_eq!(sample.ticks_delivered, Some(6));
+        assert_eq!(sample.per_vcpu[1].exits, 20);
+        assert_eq!(sample.msr_writes.unwrap()["TSC_DEADLINE"], 30);
+        assert_eq!(
+            (sample.user_ns, sample.idle_ns),
+            (Some(30_000_000), Some(40_000_000))
+        );
+        assert_eq!(sample.metrics["loops"], 2.5);
+        assert!(!sample.metrics.contains_key("device"));
+        assert!(sample.problems.is_empty());
+    }
+
+    #[test]
+    fn counts_that_differ_make_a_doubtful_sample_that_is_kept() {
+        let emulator = emulator_windows(TWO_CPUS).unwrap();
+        let sample = sample(&seen(), &counts(&[10, 21]), emulator.first());
+        assert_eq!(sample.exits, Some(31));
+        assert_eq!(
+            sample.problems,
+            ["31 exits, but the emulator counted 30 world switches"]
+        );
+    }
+
+    #[test]
+    fn without_an_emulator_nothing_is_made_up() {
+        let sample = sample(&seen(), &counts(&[1]), None);
+        assert_eq!(sample.world_switches, None);
+        assert_eq!(sample.host_instructions, None);
+        assert!(sample.problems.is_empty());
+    }
+
+    #[test]
+    fn an_unfinished_line_is_not_read_and_a_gap_is_an_error() {
+        let cut = format!("{TWO_CPUS}{{\"window\":1,\"cp");
+        assert_eq!(emulator_windows(&cut).unwrap().len(), 1);
+        assert_eq!(emulator_windows("").unwrap(), []);
+        assert!(emulator_windows(&format!("{TWO_CPUS}{TWO_CPUS}")).is_err());
+        assert!(emulator_windows("garbage\n").is_err());
+    }
+
+    #[test]
+    fn a_workload_without_a_report_is_quoted() {
+        let error = report(b"sh: not found\n").unwrap_err().to_string();
+        assert!(error.contains("not found"), "{error}");
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Measuring workloads in guests of every tick mode, interleaved, into one results file.
+
+mod bed;
+mod drive;
+mod environment;
+mod join;
+mod run;
+mod store;
+pub mod workloads;
+
+pub use run::{plan, run, Kernel, Outcome, Settings};
+pub use store::{default_path, finish_writing, latest, BadOutput};

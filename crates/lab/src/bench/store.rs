@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The results file on disk: whole at any time, continued where it was interrupted.
+
+use crate::{
+    cache,
+    progress::{Event, Events},
+};
+use anyhow::{Context, Result};
+use paratick_core::results::{self, Results};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// Held while a file is written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// An output that cannot be used as asked; nothing has been measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BadOutput {
+    #[error("cannot write results to {}: {why}\nhint: name a file in a folder you can write to with --output", path.display())]
+    NotWritable { path: PathBuf, why: String },
+    #[error("{} cannot be continued: {why}", path.display())]
+    NotResults { path: PathBuf, why: String },
+    #[error("{} was measured in another environment and cannot be continued here: {what}\nhint: leave --resume away (the file is kept as {}.old), or name another --output", path.display(), path.display())]
+    OtherEnvironment { path: PathBuf, what: String },
+    #[error("there is nothing to resume: {what}\nhint: leave --resume away to begin")]
+    Nothing { what: String },
+}
+
+/// Waits for a file that is being written, and lets no other be begun: for a signal that ends the
+/// program.
+pub fn finish_writing() {
+    std::mem::forget(WRITING.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Where results go that nobody gave a place: named by when they began.
+pub fn default_path(bench: &str, started: &str) -> Result<PathBuf> {
+    let name: String = started.chars().filter(|c| !":-".contains(*c)).collect();
+    Ok(cache::dir()?
+        .join("results")
+        .join(format!("{bench}-{name}.json")))
+}
+
+/// The newest results that nobody gave a place.
+pub fn latest(bench: &str) -> Result<PathBuf> {
+    let folder = cache::dir()?.join("results");
+    let prefix = format!("{bench}-");
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    files
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(&prefix) && name.ends_with(".json")
+        })
+        .max()
+        .ok_or_else(|| {
+            let what = format!("no results in {}", folder.display());
+            BadOutput::Nothing { what }.into()
+        })
+}
+
+/// Replaces the file at once, or leaves it as it was.
+pub fn write(path: &Path, results: &Results) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(results).context("results are plain data")?;
+    text.push('\n');
+    replace(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut file = tempfile::Builder::new()
+        .prefix(".paratick-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder(path))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Makes the folder, and fails early where the file could not be written hours later.
+pub fn check_writable(path: &Path) -> Result<(), BadOutput> {
+    let bad = |why: String| BadOutput::NotWritable {
+        path: path.to_path_buf(),
+        why,
+    };
+    // A rename would put a plain file in the place of a device.
+    if path.exists() && !path.is_file() {
+        return Err(bad("it is there, and is not a plain file".into()));
+    }
+    if path.file_name().is_none() {
+        return Err(bad("it has no file name".into()));
+    }
+    let in_cache = cache::dir().is_ok_and(|cache| path.starts_with(cache));
+    if in_cache {
+        std::fs::create_dir_all(folder(path)).map_err(|error| bad(error.to_string()))?;
+    }
+    tempfile::tempfile_in(folder(path))
+        .map(drop)
+        .map_err(|error| bad(error.to_string()))
+}
+
+/// Results at `path` that `fresh` continues: those with its fingerprint.  Without `resume`, a
+/// finished or foreign-made measurement is kept aside as `.old` and measured anew.
+pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
+    let Some(text) = read_if_there(path)? else {
+        if resume {
+            let what = format!("{} does not exist", path.display());
+            return Err(BadOutput::Nothing { what }.into());
+        }
+        return Ok(fresh);
+    };
+    let found = results::read(&text).map_err(|error| BadOutput::NotResults {
+        path: path.to_path_buf(),
+        why: error.to_string(),
+    })?;
+    if let Some(what) = difference(&found, &fresh) {
+        if resume {
+            let path = path.to_path_buf();
+            return Err(BadOutput::OtherEnvironment { path, what }.into());
+        }
+        return set_aside(path, &what, fresh, events);
+    }
+    let continued = Results {
+        plan: fresh.plan.clone(),
+        // The first measurement's own: its guests' command lines are in it.
+        ..found
+    };
+    if continued.is_complete() && !resume {
+        return set_aside(path, "it is complete", fresh, events);
+    }
+    Ok(continued)
+}
+
+fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<Results> {
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    fs_err::rename(path, &old)?;
+    events(Event::Warning(format!(
+        "{} already holds results and is measured anew ({why}); kept as {}",
+        path.display(),
+        Path::new(&old).display()
+    )));
+    Ok(fresh)
+}
+
+/// What keeps two measurements from being one.
+fn difference(found: &Results, fresh: &Results) -> Option<String> {
+    let (old, new) = (&found.environment, &fresh.environment);
+    if found.bench != fresh.bench {
+        return Some(format!("it is of bench {}", found.bench));
+    }
+    if old.fingerprint == new.fingerprint {
+        return None;
+    }
+    let (was, is) = (&old.configuration, &new.configuration);
+    let reasons = [
+        (found.plan.vcpus != fresh.plan.vcpus, "the number of vCPUs"),
+        (was.kernel_sha256 != is.kernel_sha256, "the guests' kernel"),
+        (
+            was.host_kernel_sha256 != is.host_kernel_sha256,
+            "the host's kernel",
+        ),
+        (was.accelerator != is.accelerator, "the accelerator"),
+        (old.qemu_version != new.qemu_version, "QEMU's version"),
+    ];
+    let differ: Vec<_> = reasons
+        .iter()
+        .filter(|(differs, _)| *differs)
+        .map(|(_, what)| *what)
+        .collect();
+    Some(match differ.as_slice() {
+        [] => "the emulator, the agent or the workloads' sizes differ".into(),
+        [one] => format!("{one} differs"),
+        several => format!("{} differ", several.join(", ")),
+    })
+}
+
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match fs_err::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(BadOutput::NotWritable {
+            path: path.to_path_buf(),
+            why: error.to_string(),
+        }
+        .into()),
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::results::{Environment, Plan, PlannedWorkload, Sample, SCHEMA};
+
+    fn fresh(fingerprint: &str) -> Results {
+        Results {
+            schema: SCHEMA.into(),
+            tool_version: String::new(),
+            bench: "quick".into(),
+            started: "2026-01-01T00:00:00Z".into(),
+            plan: Plan {
+                vcpus: 2,
+                modes: vec!["tickless".parse().unwrap()],
+                workloads: vec![PlannedWorkload {
+                    workload: "cpu".into(),
+                    work: 1,
+                    unit: "loops".into(),
+                }],
+                rounds: 1,
+                repeats: 2,
+            },
+            environment: Environment {
+                fingerprint: fingerprint.into(),
+                ..Environment::default()
+            },
+            cells: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn measured(samples: u32) -> Results {
+        let mut results = fresh("here");
+        let (workload, mode) = (results.plan.workloads[0].clone(), results.plan.modes[0]);
+        for _ in 0..samples {
+            let sample = Sample {
+                round: 1,
+                ..Sample::default()
+            };
+            results.add(&workload, mode, sample);
+        }
+        results
+    }
+
+    fn open_in(folder: &Path, name: &str, resume: bool) -> (Result<Results>, usize) {
+        let mut warnings = 0;
+        let opened = open(&folder.join(name), fresh("here"), resume, &mut |_| {
+            warnings += 1
+        });
+        (opened, warnings)
+    }
+
+    #[test]
+    fn an_interrupted_bench_is_continued_and_leaves_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        write(&path, &measured(1)).unwrap();
+        write(&path, &measured(1)).unwrap();
+        let (opened, warnings) = open_in(folder.path(), "r.json", false);
+        assert_eq!((opened.unwrap().cells.len(), warnings), (1, 0));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_finished_bench_is_kept_aside_unless_it_is_resumed() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("r.json"), &measured(2)).unwrap();
+        let (resumed, _) = open_in(folder.path(), "r.json", true);
+        assert!(resumed.unwrap().is_complete());
+        let (anew, warnings) = open_in(folder.path(), "r.json", false);
+        assert_eq!((anew.unwrap().cells.len(), warnings), (0, 1));
+        assert!(folder.path().join("r.json.old").exists());
+    }
+
+    #[test]
+    fn another_environment_is_not_joined() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let mut elsewhere = measured(1);
+        elsewhere.environment.fingerprint = "there".into();
+        elsewhere.environment.configuration.kernel_sha256 = "other".into();
+        write(&path, &elsewhere).unwrap();
+        let error = open_in(folder.path(), "r.json", true)
+            .0
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("the guests' kernel differs"), "{error}");
+        assert!(error.contains("hint:"), "{error}");
+        assert!(open_in(folder.path(), "r.json", false)
+            .0
+            .unwrap()
+            .cells
+            .is_empty());
+    }
+
+    #[test]
+    fn a_file_of_somebody_elses_is_never_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.json");
+        std::fs::write(&path, "{\"my\": \"notes\"}").unwrap();
+        let error = open_in(folder.path(), "notes.json", false)
+            .0
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("not a results file"), "{error}");
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn nothing_to_resume_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = open_in(folder.path(), "none.json", true)
+            .0
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("nothing to resume"), "{error}");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_known_before_anything_runs() {
+        for path in [
+            "/proc/none/r.json",
+            "/dev/null",
+            "/",
+            "/no/such/folder/r.json",
+        ] {
+            let error = check_writable(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(path) && error.contains("hint:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn results_without_a_place_are_named_by_when_they_began() {
+        let path = default_path("quick", "2026-01-02T03:04:05Z").unwrap();
+        assert!(path.ends_with("results/quick-20260102T030405Z.json"));
+    }
+}
