@@ -80,7 +80,6 @@ fn prepare() -> Result<()> {
     for (target, link) in LINKS {
         let _ = std::os::unix::fs::symlink(target, link);
     }
-    let _ = rustix::system::sethostname(b"paratick");
     if let Err(error) = crate::loopback::up() {
         // Not worth ending a run for.
         eprintln!("no loopback network: {error}");

@@ -55,6 +55,12 @@ fn finish(result: Result<()>) -> ExitCode {
 
 fn serve_machine() -> Result<()> {
     let (kind, port) = port::open()?;
+    // So that a prompt says where one is.
+    let name = match kind {
+        port::Kind::Host => "paratick-host",
+        port::Kind::Guest => "paratick-guest",
+    };
+    let _ = rustix::system::sethostname(name.as_bytes());
     let role = match kind {
         port::Kind::Guest => Role::Guest,
         port::Kind::Host => Role::Host {

@@ -2,13 +2,30 @@
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
 mod kernel;
+mod lab;
 mod progress;
+mod signals;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// What could not be run (sysexits' EX_UNAVAILABLE), as opposed to 1: it ran, and the answer is no.
 pub const COULD_NOT_RUN: u8 = 69;
+
+/// As clap exits.
+pub const WRONG_USAGE: u8 = 2;
+
+/// Options that do not go together: the user's mistake, found after parsing.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
 
 /// Paravirtual scheduler ticks: kernels, a lab to boot them in, and exact counts of VM exits.
 #[derive(Parser)]
@@ -22,14 +39,20 @@ struct Command {
 enum Verb {
     #[command(subcommand)]
     Kernel(kernel::Verb),
+    #[command(subcommand)]
+    Lab(lab::Verb),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().verb {
         Verb::Kernel(verb) => kernel::run(verb),
+        Verb::Lab(verb) => lab::run(verb),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
-        ExitCode::from(COULD_NOT_RUN)
+        match error.is::<Usage>() {
+            true => ExitCode::from(WRONG_USAGE),
+            false => ExitCode::from(COULD_NOT_RUN),
+        }
     })
 }

@@ -163,7 +163,8 @@ fn run(
             Some(other) => bail!("the agent answered a command with {other:?}"),
             None => {
                 let limit = limit.context("a wait without a limit ended")?;
-                return Err(Failure::TimeLimit { what, limit }.into());
+                let lines = Vec::new();
+                return Err(Failure::TimeLimit { what, limit, lines }.into());
             }
         }
     }

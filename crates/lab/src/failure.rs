@@ -6,17 +6,41 @@ use std::{fmt, time::Duration};
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A wall-clock limit was reached.
-    #[error("time limit of {} s reached: {what} was stopped", limit.as_secs_f64())]
-    TimeLimit { what: String, limit: Duration },
+    #[error("the time limit of {} s is over: {what} was stopped{}", limit.as_secs_f64(), quote(lines))]
+    TimeLimit {
+        what: String,
+        limit: Duration,
+        /// The last of the console, where that may say why.
+        lines: Vec<String>,
+    },
     /// A kernel complained on its console.
     #[error("{0}")]
     Trouble(Trouble),
     /// An emulator, and with it a host or guest, is gone.
-    #[error("the {place} ended: {why}")]
-    Ended { place: String, why: String },
+    #[error("the {place} is gone: {why}{}", quote(lines))]
+    Ended {
+        place: String,
+        why: String,
+        lines: Vec<String>,
+    },
     /// The command could not be started inside.
     #[error("{0}")]
     NotStarted(String),
+}
+
+impl Failure {
+    /// Adds the last lines of a console to a failure that they may explain.
+    pub fn with_lines(mut self, last: Vec<String>) -> Failure {
+        match &mut self {
+            Failure::TimeLimit { lines, .. } | Failure::Ended { lines, .. } => *lines = last,
+            Failure::Trouble(_) | Failure::NotStarted(_) => {}
+        }
+        self
+    }
+}
+
+fn quote(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n  | {line}")).collect()
 }
 
 /// What a kernel said, with the lines around it.
@@ -30,10 +54,11 @@ pub struct Trouble {
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on the console of the {}:", self.what, self.place)?;
-        for line in &self.lines {
-            write!(f, "\n  | {line}")?;
-        }
-        Ok(())
+        let (what, place) = (self.what, &self.place);
+        write!(
+            f,
+            "{what} on the console of the {place}:{}",
+            quote(&self.lines)
+        )
     }
 }

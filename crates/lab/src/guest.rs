@@ -150,7 +150,8 @@ impl Guest {
             }
             None => {
                 let what = format!("the boot of the {}", place(id));
-                let error = Failure::TimeLimit { what, limit };
+                let lines = Vec::new();
+                let error = Failure::TimeLimit { what, limit, lines };
                 Err(self.host.explain(id, error.into()))
             }
         }

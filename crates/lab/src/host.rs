@@ -316,6 +316,7 @@ impl Shared {
             return Err(Failure::TimeLimit {
                 what: format!("the boot of the {}", place(id)),
                 limit: self.spec.timeout,
+                lines: Vec::new(),
             }
             .into());
         };
@@ -331,17 +332,10 @@ impl Shared {
 
     /// Adds the last words of a console to a failure that they may explain.
     pub fn explain(&self, id: GuestId, error: anyhow::Error) -> anyhow::Error {
-        let explained = matches!(
-            error.downcast_ref(),
-            Some(Failure::Trouble(_) | Failure::NotStarted(_))
-        );
-        let lines = self.link.recent(id);
-        if explained || lines.is_empty() {
-            return error;
+        match error.downcast::<Failure>() {
+            Ok(failure) => failure.with_lines(self.link.recent(id)).into(),
+            Err(error) => error,
         }
-        let lines: Vec<String> = lines.iter().map(|line| format!("\n  | {line}")).collect();
-        let place = place(id);
-        error.context(format!("last lines from the {place}:{}", lines.concat()))
     }
 }
 

@@ -369,6 +369,7 @@ impl State {
         Failure::Ended {
             place: place(id),
             why,
+            lines: Vec::new(),
         }
     }
 }

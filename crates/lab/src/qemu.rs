@@ -10,6 +10,9 @@ use paratick_core::wire::HOST_PORT;
 use paratick_host::guest::{escape, listening, root_parameters, shared_root};
 use std::path::{Path, PathBuf};
 
+/// The model's features that TCG lacks are named, or it warns of each on every CPU.
+const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
+
 pub fn agent_socket(run: &Path) -> PathBuf {
     run.join("agent")
 }
@@ -63,7 +66,7 @@ pub fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
             // Without icount guests lose timer interrupts.
             add(&["-accel", "tcg,thread=single"]);
             add(&["-icount", &format!("shift=0,sleep={sleep}")]);
-            add(&["-cpu", "EPYC,+svm"]);
+            add(&["-cpu", EMULATED_CPU]);
             if let (true, Some(plugin)) = (spec.plugin_out, &tools.plugin) {
                 let out = escape(&plugin_output(run));
                 add(&["-plugin", &format!("{},out={out}", escape(plugin))]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs that a lab is made of.
 
+use crate::progress::Events;
 use anyhow::{bail, Result};
 use paratick_host::find_program;
 use std::{
@@ -21,6 +22,26 @@ pub struct Tools {
     pub agent: PathBuf,
     /// The emulator's plugin that counts world switches.
     pub plugin: Option<PathBuf>,
+}
+
+impl Tools {
+    pub fn find(_events: Events) -> Result<Tools> {
+        Ok(Tools {
+            agent: find_agent()?,
+            qemu: named_qemu()?.map_or_else(system_qemu, Ok)?,
+            firmware: firmware(),
+            plugin: None,
+        })
+    }
+}
+
+/// Where Debian keeps the firmware that a QEMU built elsewhere looks for in vain.
+fn firmware() -> Vec<PathBuf> {
+    ["/usr/share/qemu", "/usr/share/seabios"]
+        .into_iter()
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_dir())
+        .collect()
 }
 
 /// The agent: `$PARATICK_AGENT`, else next to this program.

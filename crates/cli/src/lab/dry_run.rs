@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command lines of a run, to read and to paste.
+
+use super::options::Plan;
+use anyhow::Result;
+use paratick_lab::run_folder;
+
+pub fn text(plan: &Plan) -> Result<String> {
+    let run = run_folder::example()?;
+    let host = plan.host.command_line(&plan.tools, &run);
+    let guest = plan.guest.command_line(&plan.tools, &run, plan.host.place);
+    let mut text = String::new();
+    if !host.is_empty() {
+        text += "# the host, on this machine\n";
+        text += &format!("mkdir -p {}\n", quote(&run.display().to_string()));
+        for (number, size) in plan.host.disks.iter().enumerate() {
+            text += &format!("truncate -s {size} {}/disk{number}\n", run.display());
+        }
+        text += &shell_line(&host);
+    }
+    text += "\n# the guest, on the host\n";
+    text += &shell_line(&guest);
+    Ok(text)
+}
+
+/// One option and its value per line.
+fn shell_line(words: &[String]) -> String {
+    let mut line = String::new();
+    for (number, word) in words.iter().enumerate() {
+        let separator = match number {
+            0 => "",
+            _ if word.starts_with('-') => " \\\n    ",
+            _ => " ",
+        };
+        line += separator;
+        line += &quote(word);
+    }
+    line + "\n"
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quote("a=b,c"), "a=b,c");
+        assert_eq!(quote("it's here"), r"'it'\''s here'");
+        let line = shell_line(&["qemu".into(), "-m".into(), "1G".into()]);
+        assert_eq!(line, "qemu \\\n    -m 1G\n");
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick lab run`.
+
+use super::{
+    dry_run, exits,
+    options::{check_agent, duration, Common, Plan},
+};
+use crate::progress::Progress;
+use anyhow::{bail, Result};
+use clap::{Args, ValueEnum};
+use paratick_core::{exits::WindowCounts, wire::Stream};
+use paratick_host::find_program;
+use paratick_lab::{
+    exec::{Exec, Input},
+    failure::Failure,
+    host::{Clock, Host},
+};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+/// As timeout(1) says it.
+const TIME_LIMIT: u8 = 124;
+/// As a shell says it.
+const NO_SUCH_COMMAND: u8 = 127;
+/// Around a command that marks no window itself; no workload uses so high a number.
+const WHOLE_COMMAND: u32 = 0xff_ffff;
+/// What is not the machine's inside.
+const OWN_INSIDE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev"];
+
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Stop the command after this (wall-clock) time; each boot has a limit of its own
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    timeout: Duration,
+    /// Count VM exits while the command runs, by cause and reason, per vCPU
+    #[arg(long)]
+    exits: bool,
+    /// Print output as it comes, or one JSON object at the end
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(options: Options) -> Result<ExitCode> {
+    options.common.check()?;
+    if let Err(error) = find_command(&options.command[0]) {
+        eprintln!("error: {error}");
+        return Ok(ExitCode::from(NO_SUCH_COMMAND));
+    }
+    check_agent()?;
+    let mut progress = Progress::new();
+    let plan = options
+        .common
+        .plan(Clock::Leaping, &mut |event| progress.show(event))?;
+    if options.common.dry_run {
+        drop(progress);
+        print!("{}", dry_run::text(&plan)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    match boot_and_run(&options, &plan, progress) {
+        Err(error) => match error.downcast_ref() {
+            Some(Failure::TimeLimit { what, .. }) if *what == options.command.join(" ") => {
+                eprintln!("error: {error}\nhint: give it more time with --timeout");
+                Ok(ExitCode::from(TIME_LIMIT))
+            }
+            _ => Err(error),
+        },
+        code => code,
+    }
+}
+
+/// The same answer that the guest would give, before the time of a boot is spent.
+fn find_command(name: &str) -> Result<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let Some(program) = find_program(name, &path) else {
+        bail!("no command '{name}'\nhint: the guest runs what is installed on this machine; is it in PATH?");
+    };
+    let absolute = std::path::absolute(&program)?;
+    match OWN_INSIDE.iter().find(|top| absolute.starts_with(top)) {
+        Some(top) => bail!(
+            "no command '{name}' in the guest: {top} is its own there\nhint: copy {} to another folder",
+            absolute.display()
+        ),
+        None => Ok(program),
+    }
+}
+
+fn boot_and_run(options: &Options, plan: &Plan, mut progress: Progress) -> Result<ExitCode> {
+    // Only a terminal is told of steps that take seconds: elsewhere the command's own
+    // standard error must stay as it is.
+    let talk = std::io::stderr().is_terminal() || options.common.verbose;
+    let mut show = |event| {
+        if talk {
+            progress.show(event);
+        }
+    };
+    let host = Host::boot(plan.host.clone(), &plan.tools, &mut show)?;
+    show(paratick_lab::progress::Event::Step(format!(
+        "booting the guest ({} vCPUs, {})",
+        plan.guest.vcpus, plan.guest.mode
+    )));
+    let guest = host.start_guest(plan.guest.clone())?;
+    drop(progress);
+    if options.exits {
+        host.counting_start()?;
+    }
+    let mut exec = Exec::new(options.command.clone()).timeout(options.timeout);
+    exec.window = options.exits.then_some(WHOLE_COMMAND);
+    if !std::io::stdin().is_terminal() {
+        exec.stdin = Input::From(Box::new(std::io::stdin()));
+    }
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let finished = guest.exec_streaming(exec, &mut |stream, bytes| {
+        match (options.format, stream) {
+            (Format::Text, Stream::Stderr) => std::io::stderr().write_all(bytes)?,
+            (Format::Text, _) => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes)?;
+                out.flush()?;
+            }
+            (Format::Json, Stream::Stderr) => stderr.extend_from_slice(bytes),
+            (Format::Json, _) => stdout.extend_from_slice(bytes),
+        }
+        Ok(())
+    })?;
+    let windows = options.exits.then(|| guest.windows()).transpose()?;
+    match options.format {
+        Format::Text => {
+            if let Some(windows) = &windows {
+                eprint!("{}", exits::tables(windows, WHOLE_COMMAND));
+            }
+        }
+        Format::Json => print_json(&Report {
+            schema: "paratick-lab-run/1",
+            command: &options.command,
+            mode: plan.guest.mode.to_string(),
+            vcpus: plan.guest.vcpus,
+            code: finished.code,
+            duration_ns: finished.duration_ns,
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            host: Side::new(host.ready(), host.command_line()),
+            guest: Side::new(guest.ready(), guest.command_line()),
+            windows,
+        })?,
+    }
+    if options.common.keep {
+        eprintln!("kept: {}", host.run_folder().display());
+    }
+    guest.shutdown()?;
+    host.shutdown()?;
+    Ok(ExitCode::from(u8::try_from(finished.code).unwrap_or(1)))
+}
+
+/// What `--format json` prints.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    command: &'a [String],
+    mode: String,
+    vcpus: u32,
+    code: i32,
+    /// On the guest's clock.
+    duration_ns: u64,
+    stdout: String,
+    stderr: String,
+    host: Side,
+    guest: Side,
+    /// Null where exits were not counted.
+    windows: Option<Vec<WindowCounts>>,
+}
+
+#[derive(serde::Serialize)]
+struct Side {
+    kernel: String,
+    cpus: u32,
+    kernel_parameters: String,
+    qemu: Vec<String>,
+}
+
+impl Side {
+    fn new(ready: &paratick_core::wire::Ready, qemu: &[String]) -> Side {
+        Side {
+            kernel: ready.kernel.clone(),
+            cpus: ready.cpus,
+            kernel_parameters: ready.command_line.clone(),
+            qemu: qemu.to_vec(),
+        }
+    }
+}
+
+fn print_json(report: &Report) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(report)?);
+    Ok(())
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Leaving by a signal: no process and no half-written file stays behind.
+
+use anyhow::{Context, Result};
+use paratick_lab::run_folder;
+use rustix::termios::{tcsetattr, OptionalActions, Termios};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+/// How the terminal was before a shell took it over.
+static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Watches for the signals that end a program.
+pub fn watch() -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("watching for signals")?;
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            restore_terminal();
+            run_folder::clean_up();
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// What [`restore_terminal`] goes back to.
+pub fn remember_terminal(termios: Termios) {
+    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(termios);
+}
+
+pub fn restore_terminal() {
+    let taken = TERMINAL
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(termios) = taken {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &termios);
+    }
+}
