@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
+mod bench;
+mod doctor;
 mod kernel;
 mod lab;
 mod progress;
@@ -38,15 +40,20 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     #[command(subcommand)]
+    Bench(bench::Verb),
+    #[command(subcommand)]
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Doctor(doctor::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().verb {
+        Verb::Bench(verb) => bench::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -5,6 +5,7 @@ pub mod accel;
 pub mod bench;
 pub mod cache;
 pub mod console;
+pub mod emulator;
 pub mod exec;
 pub mod failure;
 pub mod guest;
@@ -14,6 +15,7 @@ mod link;
 pub mod progress;
 mod qemu;
 pub mod repo;
+pub mod requirements;
 pub mod run_folder;
 pub mod tools;
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick doctor`: what is missing on this machine, and how to get it.
+
+use crate::COULD_NOT_RUN;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use comfy_table::{presets, Cell, Table};
+use paratick_core::size::Size;
+use paratick_lab::{
+    accel::{self, Accel},
+    cache, requirements,
+};
+use serde::Serialize;
+use std::{path::Path, process::ExitCode};
+
+/// What the kernels, the emulator and their sources take up (measured: 4.1 GB), and some air.
+const DISK: Size = Size::mib(6 * 1024);
+/// The host's 2 GB, the emulator's own, and a compiler or two.
+const MEMORY: Size = Size::mib(3 * 1024);
+
+/// Say what is missing on this machine and how to get it
+#[derive(clap::Args)]
+pub struct Args {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// The lab cannot run without it.
+    Missing,
+    /// Something works only with it, or works better.
+    Absent,
+}
+
+#[derive(Serialize)]
+struct Item {
+    group: String,
+    name: String,
+    state: State,
+    detail: String,
+    /// How to get it; empty where nothing is to be done.
+    get: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    items: Vec<Item>,
+    /// One command for all missing packages.
+    install: Option<String>,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let report = examine()?;
+    match args.format {
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Text => print!("{}", text(&report)),
+    }
+    Ok(if report.ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(COULD_NOT_RUN)
+    })
+}
+
+fn examine() -> Result<Report> {
+    let packages = requirements::packages()?;
+    let mut wanted = vec![];
+    let mut items = vec![];
+    for package in packages {
+        let found = package.look();
+        if found.is_err() {
+            wanted.push(package.name.clone());
+        }
+        items.push(item(
+            &package.group,
+            &package.name,
+            State::Missing,
+            found,
+            &format!("apt-get install {}", package.name),
+        ));
+    }
+    items.push(item(
+        "machine",
+        "disk",
+        State::Missing,
+        disk(),
+        "free some, or set PARATICK_CACHE to a folder elsewhere",
+    ));
+    items.push(item(
+        "machine",
+        "memory",
+        State::Missing,
+        memory(),
+        "end other programs, or use a larger machine",
+    ));
+    items.push(item(
+        "machine",
+        "nested KVM",
+        State::Absent,
+        nested_kvm(),
+        "nothing: the lab emulates, which is slower",
+    ));
+    items.push(item(
+        "machine",
+        "root",
+        State::Absent,
+        root(),
+        "sudo; only --host here needs it",
+    ));
+    Ok(Report {
+        ok: items.iter().all(|item| item.state != State::Missing),
+        items,
+        install: (!wanted.is_empty()).then(|| {
+            format!(
+                "apt-get install --no-install-recommends {}",
+                wanted.join(" ")
+            )
+        }),
+    })
+}
+
+fn item(
+    group: &str,
+    name: &str,
+    otherwise: State,
+    found: Result<String, String>,
+    get: &str,
+) -> Item {
+    let (state, detail, get) = match found {
+        Ok(detail) => (State::Ok, detail, ""),
+        Err(detail) => (otherwise, detail, get),
+    };
+    Item {
+        group: group.into(),
+        name: name.into(),
+        state,
+        detail,
+        get: get.into(),
+    }
+}
+
+fn disk() -> Result<String, String> {
+    let free = || -> Result<(String, u64)> {
+        let dir = cache::dir()?;
+        let there = dir
+            .ancestors()
+            .find(|dir| dir.exists())
+            .unwrap_or(Path::new("/"));
+        let stat = rustix::fs::statvfs(there)?;
+        Ok((dir.display().to_string(), stat.f_bavail * stat.f_frsize))
+    };
+    match free() {
+        Ok((dir, free)) => enough(free, DISK, &format!("free for {dir}")),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+fn memory() -> Result<String, String> {
+    let free = || -> Result<u64> {
+        let text = fs_err::read_to_string("/proc/meminfo")?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next());
+        Ok(kib
+            .context("/proc/meminfo has no MemAvailable")?
+            .parse::<u64>()?
+            << 10)
+    };
+    match free() {
+        Ok(free) => enough(free, MEMORY, "available"),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+fn enough(have: u64, need: Size, what: &str) -> Result<String, String> {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let have_text = format!("{:.1} GiB {what}", gib(have));
+    if have >= need.bytes() {
+        Ok(have_text)
+    } else {
+        Err(format!("{have_text}, {:.1} needed", gib(need.bytes())))
+    }
+}
+
+fn nested_kvm() -> Result<String, String> {
+    accel::kvm_works()?;
+    match Accel::Auto.resolve() {
+        Accel::Kvm => Ok("the processor can run KVM in a guest".into()),
+        _ => Err("KVM works, but not inside a guest of it".into()),
+    }
+}
+
+fn root() -> Result<String, String> {
+    if rustix::process::geteuid().is_root() {
+        Ok("yes".into())
+    } else {
+        Err("no".into())
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(["FOR", "WHAT", "", "FOUND", "HOW TO GET IT"]);
+    for item in &report.items {
+        let state = match item.state {
+            State::Ok => "ok",
+            State::Missing => "MISSING",
+            State::Absent => "no",
+        };
+        table.add_row([&item.group, &item.name, state, &item.detail, &item.get].map(Cell::new));
+    }
+    let end = match (&report.install, report.ok) {
+        (Some(install), _) => {
+            format!("To get all of it: {install}\n(or `make deps`, which does that)")
+        }
+        (None, true) => "The lab can run here.".into(),
+        (None, false) => "The lab cannot run here: see what is MISSING.".into(),
+    };
+    format!("{}\n\n{end}\n", table.trim_fmt())
+}
