@@ -13,7 +13,14 @@ use paratick_core::{
     units::Hz,
 };
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, fmt::Write, io::Read, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    io::Read,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Kernel versions and command lines follow when host and guests are up.
 pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
@@ -150,9 +157,41 @@ fn field(text: &str, name: &str, separator: char) -> Option<String> {
         .map(|(_, value)| value.trim().trim_matches('"').to_string())
 }
 
+/// This moment, RFC 3339 in UTC.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    utc(since.map_or(0, |time| time.as_secs()))
+}
+
+/// Seconds since 1970 as a date; by Howard Hinnant's `civil_from_days`.
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_right_across_leap_days() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(utc(1_767_225_599), "2025-12-31T23:59:59Z");
+    }
 
     #[test]
     fn fields_are_found_in_the_kernels_own_tables() {

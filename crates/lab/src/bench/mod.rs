@@ -9,5 +9,6 @@ mod run;
 mod store;
 pub mod workloads;
 
+pub use environment::now;
 pub use run::{plan, run, Kernel, Outcome, Settings};
-pub use store::{default_path, finish_writing, latest, BadOutput};
+pub use store::{check_writable as check_output, default_path, finish_writing, latest, BadOutput};

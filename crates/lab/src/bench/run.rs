@@ -20,9 +20,6 @@ use paratick_core::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Plenty for the agent and its workloads.
-pub const GUEST_MEMORY: Size = Size::mib(512);
-
 /// A kernel image, and what is known of it.
 #[derive(Clone, Debug)]
 pub struct Kernel {

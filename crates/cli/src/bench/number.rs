@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Numbers as people read them.
+
+use paratick_core::stats::{Comparison, Summary, Verdict};
+
+/// What stands where nothing was measured.
+pub const NOTHING: &str = "–";
+
+/// `10 043`: digits in threes.
+pub fn count(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    match value <= -0.5 {
+        true => format!("−{grouped}"),
+        false => grouped,
+    }
+}
+
+/// Three significant digits below 100, whole numbers above.
+pub fn decimal(value: f64) -> String {
+    match value.abs() {
+        v if v < 10.0 => format!("{value:.2}"),
+        v if v < 100.0 => format!("{value:.1}"),
+        _ => count(value),
+    }
+}
+
+/// `4 132 [4 100..4 150]`; the interval is left away where it is the number itself.
+pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> String {
+    let Some(summary) = summary else {
+        return NOTHING.into();
+    };
+    let (median, low, high) = (
+        write(summary.median),
+        write(summary.low),
+        write(summary.high),
+    );
+    match low == median && high == median {
+        true => median,
+        false => format!("{median} [{low}..{high}]"),
+    }
+}
+
+/// `−60 % [−62..−58]`, or that nothing is shown.
+pub fn change(comparison: Option<Comparison>) -> String {
+    let Some(comparison) = comparison else {
+        return NOTHING.into();
+    };
+    let interval = format!(
+        "[{}..{}]",
+        percent(comparison.low),
+        percent(comparison.high)
+    );
+    match comparison.verdict {
+        Verdict::Less | Verdict::More => format!("{} % {interval}", percent(comparison.ratio)),
+        Verdict::NoDifferenceShown => format!("≈ {interval}"),
+        Verdict::TooFewSamples => format!("({} %)", percent(comparison.ratio)),
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    let change = (ratio - 1.0) * 100.0;
+    let digits = usize::from(change.abs() < 9.95);
+    let text = format!("{:.digits$}", change.abs());
+    match text.chars().all(|c| c == '0' || c == '.') {
+        true => "0".into(),
+        false if change < 0.0 => format!("−{text}"),
+        false => format!("+{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::stats::{compare, Method, Observation};
+
+    #[test]
+    fn digits_stand_in_threes() {
+        assert_eq!(count(0.0), "0");
+        assert_eq!(count(999.4), "999");
+        assert_eq!(count(10_043.0), "10 043");
+        assert_eq!(count(1_234_567.0), "1 234 567");
+        assert_eq!(decimal(4.132), "4.13");
+        assert_eq!(decimal(41.26), "41.3");
+    }
+
+    #[test]
+    fn an_interval_without_width_is_left_away() {
+        let mut summary = Summary {
+            median: 4132.0,
+            low: 4100.0,
+            high: 4150.2,
+            samples: 6,
+            method: Method::Bootstrap,
+        };
+        assert_eq!(interval(Some(summary), count), "4 132 [4 100..4 150]");
+        (summary.low, summary.high) = (4132.0, 4132.0);
+        assert_eq!(interval(Some(summary), count), "4 132");
+        assert_eq!(interval(None, count), "–");
+    }
+
+    fn versus(mode: &[f64], base: &[f64]) -> String {
+        let observe = |values: &[f64]| -> Vec<_> {
+            let observe = |&value| Observation { round: 1, value };
+            values.iter().map(observe).collect()
+        };
+        change(compare(&observe(mode), &observe(base)))
+    }
+
+    #[test]
+    fn a_change_says_no_more_than_was_shown() {
+        assert_eq!(versus(&[40.0; 6], &[100.0; 6]), "−60 % [−60..−60]");
+        assert_eq!(versus(&[101.5; 6], &[100.0; 6]), "+1.5 % [+1.5..+1.5]");
+        assert_eq!(versus(&[100.0; 6], &[100.0; 6]), "≈ [0..0]");
+        assert_eq!(versus(&[40.0; 2], &[100.0; 2]), "(−60 %)");
+        assert_eq!(versus(&[40.0; 6], &[0.0; 6]), "–");
+    }
+}

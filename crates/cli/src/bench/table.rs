@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Results as text: what was counted, what changed, and what cannot be concluded.
+
+use super::number::{change, count, decimal, interval, NOTHING};
+use comfy_table::{presets, Cell as Field, CellAlignment, Table};
+use paratick_core::{
+    mode::{Mode, TickMode},
+    results::{Cell, Figure, Results},
+    stats::{Method, Verdict},
+};
+
+const TICKLESS: Mode = plain(TickMode::Tickless);
+const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
+const TICKLESS_POLL: Mode = Mode {
+    tick: TickMode::Tickless,
+    poll: true,
+};
+
+const fn plain(tick: TickMode) -> Mode {
+    Mode { tick, poll: false }
+}
+
+/// The whole report.
+pub fn text(results: &Results) -> String {
+    let mut text = heading(results);
+    if results.cells.is_empty() {
+        return text + "\nNothing was measured.\n";
+    }
+    text += &format!("\n{}\n", counts(results));
+    if let Some(changes) = changes(results) {
+        text += &format!("\n{changes}\n");
+    }
+    text += "\n";
+    for line in legend(results) {
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+fn heading(results: &Results) -> String {
+    let (plan, environment) = (&results.plan, &results.environment);
+    let host = match environment.configuration.accelerator.as_deref() {
+        Some("tcg") => "an emulated host",
+        Some(_) => "a virtual host",
+        None => "this machine",
+    };
+    let hz = match environment.configuration.hz {
+        Some(hz) => format!(", {hz}"),
+        None => String::new(),
+    };
+    format!(
+        "Guests of {} vCPUs on {host}, Linux {}{hz}; {} rounds, {} runs of each workload in each\n",
+        plan.vcpus, environment.kernel_version, plan.rounds, plan.repeats
+    )
+}
+
+/// Execution time: instructions where they are counted, else time.
+fn execution(results: &Results) -> Figure {
+    let counted = |cell: &Cell| cell.summary(Figure::Instructions).is_some();
+    match results.cells.iter().any(counted) {
+        true => Figure::Instructions,
+        false => Figure::DurationNs,
+    }
+}
+
+fn counts(results: &Results) -> Table {
+    let execution = execution(results);
+    let time = match execution {
+        Figure::Instructions => "execution (M instr.)",
+        _ => "execution (ms)",
+    };
+    let mut table = new_table(&[
+        "workload",
+        "mode",
+        "VM exits",
+        "per unit",
+        "TSC_DEADLINE",
+        "ticks",
+        time,
+    ]);
+    for group in groups(results) {
+        let mut labels = labels(&group[0].unit, group[0]).into_iter();
+        for cell in &group {
+            let doubtful = cell
+                .samples
+                .iter()
+                .any(|sample| !sample.problems.is_empty());
+            let mark = if doubtful { " !" } else { "" };
+            let show = |figure: Figure| interval(cell.summary(figure), count);
+            let median = |figure: Figure, write: fn(f64) -> String| {
+                let summary = cell.summary(figure);
+                summary.map_or(NOTHING.into(), |summary| write(summary.median))
+            };
+            table.add_row([
+                labels.next().unwrap_or_default(),
+                format!("{}{mark}", cell.mode),
+                show(Figure::Exits),
+                median(Figure::ExitsPerUnit, decimal),
+                show(Figure::TscDeadlineWrites),
+                median(Figure::TicksDelivered, count),
+                interval(cell.summary(execution), |value| decimal(value / 1e6)),
+            ]);
+        }
+        // A group of fewer modes than labels still shows all of them.
+        for label in labels {
+            table.add_row([label]);
+        }
+        table.add_row([""]);
+    }
+    align(table, 2)
+}
+
+/// The group's name, and below it how much work one run is.
+fn labels(unit: &str, cell: &Cell) -> [String; 3] {
+    [
+        cell.workload.clone(),
+        format!("  {}", count(cell.work as f64)),
+        format!("  {unit}"),
+    ]
+}
+
+/// None where there is no baseline.
+fn changes(results: &Results) -> Option<Table> {
+    let execution = execution(results);
+    let columns: Vec<(Mode, Figure, String)> = [
+        (TICKLESS, Figure::Exits, "exits"),
+        (TICKLESS_STOP, Figure::Exits, "exits"),
+        (TICKLESS_POLL, Figure::Exits, "exits"),
+        (TICKLESS, execution, "execution"),
+        (TICKLESS_STOP, execution, "execution"),
+    ]
+    .into_iter()
+    .filter(|(base, ..)| results.plan.modes.contains(base))
+    .map(|(base, figure, what)| (base, figure, format!("{what} vs\n{base}")))
+    .collect();
+    let compared = |cell: &&&Cell| !cell.versus.is_empty();
+    if columns.is_empty() || !results.cells.iter().any(|cell| !cell.versus.is_empty()) {
+        return None;
+    }
+    let head = ["workload", "mode"].into_iter();
+    let head: Vec<&str> = head
+        .chain(columns.iter().map(|(.., name)| name.as_str()))
+        .collect();
+    let mut table = new_table(&head);
+    for group in groups(results) {
+        for (row, cell) in group.iter().filter(compared).enumerate() {
+            let name = if row == 0 {
+                cell.workload.clone()
+            } else {
+                String::new()
+            };
+            let changes = columns
+                .iter()
+                .map(|(base, figure, _)| match cell.mode == *base {
+                    true => String::new(),
+                    false => change(cell.versus(*base, *figure)),
+                });
+            table.add_row([name, cell.mode.to_string()].into_iter().chain(changes));
+        }
+        table.add_row([""]);
+    }
+    Some(align(table, 2))
+}
+
+/// Cells by workload, in the results' order.
+fn groups(results: &Results) -> Vec<Vec<&Cell>> {
+    let mut groups: Vec<Vec<&Cell>> = Vec::new();
+    for cell in &results.cells {
+        match groups.last_mut() {
+            Some(group) if group[0].workload == cell.workload => group.push(cell),
+            _ => groups.push(vec![cell]),
+        }
+    }
+    groups
+}
+
+fn new_table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(head.iter().map(Field::new));
+    table
+}
+
+/// Numbers to the right, from the `first` column of numbers on; no padding at the left margin.
+fn align(mut table: Table, first: usize) -> Table {
+    for (number, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if number >= first {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// What the columns mean, what was checked, and what cannot be concluded.
+fn legend(results: &Results) -> Vec<String> {
+    let mut lines = vec![format!("{} [{}]", "Medians", intervals(results))];
+    let mut say = |text: &str| lines.push(text.to_string());
+    say("per unit: VM exits per unit of work.  TSC_DEADLINE: exits for writes of the guest's timer register.");
+    say("ticks: virtual ticks the host delivered.  –: not measured.  !: has doubtful samples.");
+    match execution(results) {
+        Figure::Instructions => {
+            say("execution: instructions of host and guest together; the lab's clock takes 1 ns for each (M instr. = ms).");
+            say("  They are not cycles: what the hardware takes for an exit is not in them.");
+        }
+        _ => say("execution: time between the marks, on the host's clock."),
+    }
+    say("≈: no difference shown (which is not \"equal\").  (…): too few samples to conclude anything.");
+    say(&world_switches(results));
+    lines.extend(doubts(results));
+    lines
+}
+
+fn intervals(results: &Results) -> &'static str {
+    let exits = |cell: &Cell| cell.summary(Figure::Exits);
+    let few = results
+        .cells
+        .iter()
+        .filter_map(exits)
+        .any(|summary| summary.method == Method::Range);
+    match few {
+        true => "smallest..largest sample: too few for a 95 % interval",
+        false => "95 % bootstrap interval",
+    }
+}
+
+fn world_switches(results: &Results) -> String {
+    let samples = || results.cells.iter().flat_map(|cell| &cell.samples);
+    let counted = samples().filter(|sample| sample.world_switches.is_some());
+    let equal = counted
+        .clone()
+        .filter(|sample| sample.world_switches == sample.exits)
+        .count();
+    match (counted.count(), samples().count()) {
+        (0, _) => "World switches were not counted independently.".into(),
+        (counted, all) if counted == all && equal == all => {
+            format!("World switches counted by the emulator equal the exits in all {all} samples.")
+        }
+        (counted, all) => format!(
+            "World switches counted by the emulator equal the exits in {equal} of {counted} samples ({all} in all)."
+        ),
+    }
+}
+
+/// What the reader might conclude and should not.
+fn doubts(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
+    if results.plan.rounds == 1 {
+        lines.push("One round only: differences from boot to boot are in no interval.".into());
+    }
+    for (base, what) in [(TICKLESS, "tickless"), (TICKLESS_STOP, "tickless-stop")] {
+        let open: Vec<String> = results
+            .cells
+            .iter()
+            .filter(|cell| {
+                let compared = cell.versus(base, Figure::Exits);
+                compared.is_some_and(|c| c.verdict == Verdict::NoDifferenceShown)
+            })
+            .map(|cell| format!("{} {}", cell.workload, cell.mode))
+            .collect();
+        if !open.is_empty() {
+            lines.push(format!(
+                "No difference in exits shown against {what}: {}.",
+                open.join(", ")
+            ));
+        }
+    }
+    let emulated = results
+        .environment
+        .configuration
+        .ns_per_instruction
+        .is_some();
+    let busy = results.cells.iter().any(|cell| cell.workload == "cpu");
+    if emulated && busy && results.plan.vcpus > 1 {
+        lines.push(
+            "cpu: the emulator's CPUs share one clock, so busy vCPUs get less work done per tick than on hardware.".into(),
+        );
+    }
+    lines
+}
