@@ -3,6 +3,7 @@
 
 mod bench;
 mod doctor;
+mod emulator;
 mod kernel;
 mod lab;
 mod progress;
@@ -40,6 +41,8 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     #[command(subcommand)]
+    Emulator(emulator::Verb),
+    #[command(subcommand)]
     Bench(bench::Verb),
     #[command(subcommand)]
     Kernel(kernel::Verb),
@@ -51,6 +54,7 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Command::parse().verb {
         Verb::Bench(verb) => bench::run(verb),
+        Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
         Verb::Doctor(args) => doctor::run(&args),

@@ -8,9 +8,9 @@ mod compile;
 mod config;
 mod git;
 mod make;
-mod run;
+pub(crate) mod run;
 mod series;
-mod source;
+pub(crate) mod source;
 pub mod tree;
 
 use crate::progress::Events;

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `emulator/`: what the emulator is made of, and the key that follows from it.
+
+use crate::{cache, repo};
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// Part of every key: raise it when this code changes in a way that changes the emulator.
+const CODE: &str = "emulator 1";
+
+/// `emulator/recipe.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    pub source: String,
+    /// The package version that the patches were last tested on.
+    pub version: String,
+    /// What an acceptable version starts with.
+    pub series: String,
+    pub configure: Vec<String>,
+    /// What ninja makes; the program's name.
+    pub target: String,
+    pub plugin_flags: Vec<String>,
+    pub build_needs: Vec<String>,
+    /// Package to folder.
+    pub firmware: BTreeMap<String, PathBuf>,
+}
+
+/// One patch of `emulator/patches`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    pub name: String,
+    pub text: String,
+}
+
+impl Patch {
+    /// The files that it changes, in the source.
+    pub fn touched(&self) -> impl Iterator<Item = &str> {
+        self.text
+            .lines()
+            .filter_map(|line| line.strip_prefix("--- a/"))
+            .map(str::trim_end)
+    }
+}
+
+/// Everything an emulator is made of, the source's exact version excepted.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    pub recipe: Recipe,
+    pub patches: Vec<Patch>,
+    /// The plugin's C file.
+    pub plugin: PathBuf,
+    plugin_text: Vec<u8>,
+}
+
+impl Inputs {
+    /// Reads `emulator/` of the checkout.
+    pub fn read() -> Result<Inputs> {
+        Inputs::read_from(&repo::root()?.join("emulator"))
+    }
+
+    fn read_from(dir: &Path) -> Result<Inputs> {
+        let file = dir.join("recipe.toml");
+        let recipe = toml::from_str(&fs_err::read_to_string(&file)?)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let plugin = dir.join("plugin/worldswitch.c");
+        Ok(Inputs {
+            recipe,
+            patches: read_patches(&dir.join("patches"))?,
+            plugin_text: fs_err::read(&plugin)?,
+            plugin,
+        })
+    }
+
+    /// The same emulator as Debian ships it: for showing what the patches are good for.
+    pub fn without_patches(mut self) -> Inputs {
+        self.patches.clear();
+        self
+    }
+
+    /// Names an emulator made of these and of that version of the source.
+    pub fn key(&self, version: &str) -> String {
+        let recipe = &self.recipe;
+        let mut parts: Vec<&[u8]> = vec![CODE.as_bytes(), version.as_bytes()];
+        parts.extend(recipe.configure.iter().map(String::as_bytes));
+        parts.push(recipe.target.as_bytes());
+        parts.extend(recipe.plugin_flags.iter().map(String::as_bytes));
+        parts.push(&self.plugin_text);
+        parts.extend(self.patches.iter().map(|patch| patch.text.as_bytes()));
+        cache::key(parts)
+    }
+}
+
+/// In the order of their numbers.
+fn read_patches(dir: &Path) -> Result<Vec<Patch>> {
+    let mut patches = Vec::new();
+    for entry in fs_err::read_dir(dir)? {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "patch")
+        {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            patches.push(Patch {
+                name: name.into_owned(),
+                text: fs_err::read_to_string(&path)?,
+            });
+        }
+    }
+    patches.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(patches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_has_a_recipe_and_the_fix_first() {
+        let inputs = Inputs::read().unwrap();
+        let recipe = &inputs.recipe;
+        assert!(recipe.version.starts_with(&recipe.series));
+        assert!(inputs.patches[0].name.starts_with("0001-"));
+        assert_eq!(
+            inputs.patches[0].touched().collect::<Vec<_>>(),
+            ["target/i386/tcg/sysemu/svm_helper.c"]
+        );
+    }
+
+    #[test]
+    fn the_key_names_version_and_patches() {
+        let inputs = Inputs::read().unwrap();
+        let key = inputs.key("1:7.2");
+        assert_eq!(key, inputs.key("1:7.2"));
+        assert_ne!(key, inputs.key("1:7.3"));
+        assert_ne!(key, inputs.clone().without_patches().key("1:7.2"));
+    }
+}
