@@ -84,16 +84,16 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "itimer",
         unit: "million loops",
-        work: 25,
-        threads: ONE_EACH,
-        about: "is cpu with an interval timer of 1 ms running in the process",
+        work: 50,
+        threads: Threads::Exactly(1),
+        about: "is cpu with an interval timer of 1 ms, and counts the ticks the guest received",
     },
     Workload {
         name: "ticks",
         unit: "ms",
         work: 1000,
-        threads: ONE_EACH,
-        about: "keeps every vCPU busy for a time and counts the ticks the guest received",
+        threads: Threads::Exactly(1),
+        about: "keeps a vCPU busy for a time and counts the ticks the guest received",
     },
 ];
 

@@ -4,6 +4,7 @@
 use super::{
     measure::{measure, pin, Measured},
     options::Options,
+    ticks::Received,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -18,19 +19,21 @@ use std::{
 const MILLION: u64 = 1_000_000;
 
 pub fn run(options: &Options) -> Result<Measured> {
-    in_threads(options.threads, spin, options)
+    in_threads(options, || Ok(spin(options.work)))
 }
 
 /// The same while SIGALRM comes every period: an application's timer beside the tick.
 pub fn run_with_timer(options: &Options) -> Result<Measured> {
     count_alarms()?;
-    set_timer(options.period_us)?;
-    let before = ALARMS.load(Ordering::Relaxed);
-    let measured = run(options);
-    let alarms = ALARMS.load(Ordering::Relaxed) - before;
-    set_timer(0)?;
-    let mut measured = measured?;
-    // Counted from before the threads are made: a check that the timer ran, no measurement.
+    let mut received = Received::default();
+    let mut measured = in_threads(options, || {
+        set_timer(options.period_us)?;
+        let done = received.during(|| spin(options.work));
+        set_timer(0)?;
+        done
+    })?;
+    received.report(&mut measured.more);
+    let alarms = ALARMS.load(Ordering::Relaxed);
     measured.more.insert("alarms".into(), alarms.into());
     Ok(measured)
 }
@@ -55,8 +58,10 @@ fn spin(million: u64) -> u64 {
     million
 }
 
-/// Runs `work` in threads that are pinned in turn, and all of it inside the window.
-fn in_threads(threads: usize, work: fn(u64) -> u64, options: &Options) -> Result<Measured> {
+/// Spins in threads that are pinned in turn, all of it inside the window; `first` is what the
+/// first thread does.
+fn in_threads(options: &Options, first: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+    let threads = options.threads;
     // Met once to start and once at the end: threads are made and ended outside the window.
     let meet = Barrier::new(threads);
     thread::scope(|scope| {
@@ -66,7 +71,7 @@ fn in_threads(threads: usize, work: fn(u64) -> u64, options: &Options) -> Result
                 scope.spawn(move || {
                     let pinned = pin(nth);
                     meet.wait();
-                    work(options.work);
+                    spin(options.work);
                     meet.wait();
                     pinned
                 })
@@ -75,9 +80,9 @@ fn in_threads(threads: usize, work: fn(u64) -> u64, options: &Options) -> Result
         let pinned = pin(0);
         let measured = measure(options.window, || {
             meet.wait();
-            let done = work(options.work);
+            let done = first();
             meet.wait();
-            Ok(done * threads as u64)
+            Ok(done? * threads as u64)
         });
         for helper in helpers {
             helper.join().expect("a thread of the workload panicked")?;

@@ -6,25 +6,18 @@ use super::{
     options::Options,
 };
 use anyhow::{Context, Result};
-use std::{sync::Barrier, thread, time::Instant};
+use std::{collections::BTreeMap, sync::Barrier, thread, time::Instant};
 
 /// Lines of /proc/interrupts: the local timer's, and that of virtual ticks (patched guests only).
 const LOCAL_TIMER: &str = "LOC";
 const VIRTUAL_TICK: &str = "VTK";
 
 pub fn run(options: &Options) -> Result<Measured> {
-    let before = interrupts()?;
     let mut coarse = Coarse::default();
-    let mut measured = in_threads(options, &mut coarse)?;
-    let after = interrupts()?;
-    let difference = |line: &str| -> Option<Vec<u64>> {
-        let (before, after) = (counts(&before, line)?, counts(&after, line)?);
-        Some(after.iter().zip(&before).map(|(a, b)| a - b).collect())
-    };
+    let mut received = Received::default();
+    let mut measured = in_threads(options, || received.during(|| coarse.watch(options.work)))?;
     let more = &mut measured.more;
-    // Per CPU, and including the few before and after the window: the settling time is idle.
-    more.insert("local_timer".into(), difference(LOCAL_TIMER).into());
-    more.insert("virtual_ticks".into(), difference(VIRTUAL_TICK).into());
+    received.report(more);
     more.insert("hz".into(), coarse.hz()?.into());
     more.insert("jiffies_steps".into(), coarse.steps.into());
     more.insert("jiffies".into(), coarse.jiffies()?.into());
@@ -32,7 +25,34 @@ pub fn run(options: &Options) -> Result<Measured> {
     Ok(measured)
 }
 
-fn in_threads(options: &Options, coarse: &mut Coarse) -> Result<Measured> {
+/// Timer interrupts and virtual ticks that the guest took, for each of its CPUs.
+#[derive(Default)]
+pub struct Received {
+    before: String,
+    after: String,
+}
+
+impl Received {
+    /// To be called inside the window: outside it the guest idles, with ticks of another kind.
+    pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> Result<T> {
+        self.before = interrupts()?;
+        let result = work();
+        self.after = interrupts()?;
+        Ok(result)
+    }
+
+    pub fn report(&self, more: &mut BTreeMap<String, serde_json::Value>) {
+        more.insert("local_timer".into(), self.difference(LOCAL_TIMER).into());
+        more.insert("virtual_ticks".into(), self.difference(VIRTUAL_TICK).into());
+    }
+
+    fn difference(&self, line: &str) -> Option<Vec<u64>> {
+        let (before, after) = (counts(&self.before, line)?, counts(&self.after, line)?);
+        Some(after.iter().zip(&before).map(|(a, b)| a - b).collect())
+    }
+}
+
+fn in_threads(options: &Options, watch: impl FnOnce() -> Result<()>) -> Result<Measured> {
     let meet = Barrier::new(options.threads);
     let spin = |ms: u64| {
         let begin = Instant::now();
@@ -54,9 +74,9 @@ fn in_threads(options: &Options, coarse: &mut Coarse) -> Result<Measured> {
         let pinned = pin(0);
         let measured = measure(options.window, || {
             meet.wait();
-            coarse.watch(options.work);
+            let watched = watch();
             meet.wait();
-            Ok(options.work)
+            watched.map(|()| options.work)
         });
         for helper in helpers {
             helper.join().expect("a thread of the workload panicked")?;
