@@ -63,7 +63,9 @@ pub fn pristine(source: &Source, events: Events) -> Result<PathBuf> {
 
 /// Makes a folder under a temporary name and renames it when it is whole.
 pub fn build_into(dir: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let part = dir.with_extension("part");
+    let mut part = dir.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
     if part.exists() {
         // Left by an interrupted run; the caller's lock says that nobody is in it.
         fs_err::remove_dir_all(&part)?;

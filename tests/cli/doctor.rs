@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick doctor`: the lab can run, or one line says what to install.
+
+use crate::support::paratick;
+use serde_json::Value;
+
+#[test]
+fn a_machine_without_programs_is_told_what_to_install() {
+    let output = paratick(&["doctor"])
+        .env("PATH", "/nowhere")
+        .assert()
+        .code(69)
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(output).unwrap();
+    let install = text
+        .lines()
+        .find(|line| line.contains("apt-get install --no-install-recommends"))
+        .unwrap();
+    for package in ["clang", "flex", "qemu-system-x86", "git"] {
+        assert!(install.contains(package), "{install}");
+    }
+}
+
+#[test]
+fn json_says_the_same_as_the_exit_code() {
+    let output = paratick(&["doctor", "--format", "json"])
+        .env("PATH", "/nowhere")
+        .assert()
+        .code(69)
+        .get_output()
+        .stdout
+        .clone();
+    let report: Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!(report["ok"], false);
+    let missing = |item: &&Value| item["state"] == "missing";
+    let items = report["items"].as_array().unwrap();
+    assert!(items
+        .iter()
+        .filter(missing)
+        .all(|item| !item["get"].as_str().unwrap().is_empty()));
+    assert!(items.iter().filter(missing).count() > 5);
+}
+
+#[test]
+fn a_full_disk_is_told_with_a_way_out() {
+    // No file system can be made small here without root: /proc has no room at all.
+    let output = paratick(&["doctor"])
+        .env("PARATICK_CACHE", "/proc/paratick")
+        .assert()
+        .code(69)
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(output).unwrap();
+    let disk = text.lines().find(|line| line.contains(" disk ")).unwrap();
+    assert!(
+        disk.contains("MISSING") && disk.contains("PARATICK_CACHE"),
+        "{disk}"
+    );
+}

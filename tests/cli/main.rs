@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the command by running it; nothing here boots or needs a network.
+
+mod doctor;
+mod kernel;
+mod support;
