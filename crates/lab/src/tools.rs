@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs that a lab is made of.
 
-use crate::progress::Events;
+use crate::{
+    emulator::{self, Emulator},
+    progress::Events,
+};
 use anyhow::{bail, Result};
 use paratick_host::find_program;
 use std::{
@@ -25,23 +28,28 @@ pub struct Tools {
 }
 
 impl Tools {
-    pub fn find(_events: Events) -> Result<Tools> {
-        Ok(Tools {
-            agent: find_agent()?,
-            qemu: named_qemu()?.map_or_else(system_qemu, Ok)?,
-            firmware: firmware(),
-            plugin: None,
-        })
+    /// For the lab: its own emulator, built unless the cache has it.
+    pub fn find(events: Events) -> Result<Tools> {
+        // The agent first: what is quickly found missing should not be found after a build.
+        let agent = find_agent()?;
+        Ok(Tools::with(emulator::ensure(events)?, agent))
     }
-}
 
-/// Where Debian keeps the firmware that a QEMU built elsewhere looks for in vain.
-fn firmware() -> Vec<PathBuf> {
-    ["/usr/share/qemu", "/usr/share/seabios"]
-        .into_iter()
-        .map(PathBuf::from)
-        .filter(|folder| folder.is_dir())
-        .collect()
+    /// For this machine as the host: the QEMU that it has.
+    pub fn of_the_machine() -> Result<Tools> {
+        let agent = find_agent()?;
+        let qemu = named_qemu()?.map_or_else(system_qemu, Ok)?;
+        Ok(Tools::with(emulator::named(qemu)?, agent))
+    }
+
+    pub fn with(emulator: Emulator, agent: PathBuf) -> Tools {
+        Tools {
+            qemu: emulator.qemu,
+            firmware: emulator.firmware,
+            plugin: emulator.plugin,
+            agent,
+        }
+    }
 }
 
 /// The agent: `$PARATICK_AGENT`, else next to this program.

@@ -133,7 +133,10 @@ impl Common {
     }
 
     fn tools(&self, events: Events) -> Result<Tools> {
-        Tools::find(events)
+        match self.host {
+            At::Lab => Tools::find(events),
+            At::Here => Tools::of_the_machine(),
+        }
     }
 
     /// The bzImage that a `--kernel` means; a dry run builds none.
