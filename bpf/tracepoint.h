@@ -13,6 +13,9 @@
 
 #include "bpf.h"
 
+/* Hidden from the compiler, which would fold the comparisons into a tree. */
+#define hide(variable)	asm volatile("" : "+r"(variable))
+
 #define LOAD_IF(type, at)						\
 	if (offset == at)						\
 		asm volatile("%0 = *(" type " *)(%1 + " #at ")"		\
@@ -23,6 +26,7 @@ static __always_inline __u32 field_u32(void *ctx, __u32 offset)
 {
 	__u32 value = 0;
 
+	hide(offset);
 	LOAD_IF("u32", 8);
 	else LOAD_IF("u32", 12);
 	else LOAD_IF("u32", 16);
@@ -46,6 +50,7 @@ static __always_inline __u64 field_u64(void *ctx, __u32 offset)
 {
 	__u64 value = 0;
 
+	hide(offset);
 	LOAD_IF("u64", 8);
 	else LOAD_IF("u64", 16);
 	else LOAD_IF("u64", 24);

@@ -2,30 +2,58 @@
 //! Loading the BPF programs and attaching them to this kernel's tracepoints.
 
 use super::tracefs::{function_address, Tracefs};
-use anyhow::{Context, Result};
-use aya::{programs::TracePoint, Ebpf, EbpfLoader};
+use anyhow::{bail, Context, Result};
+use aya::{
+    programs::{RawTracePoint, TracePoint},
+    Ebpf, EbpfLoader,
+};
 use std::os::fd::{AsFd, AsRawFd};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// Program, tracepoint, and whether counting is possible without it.
-const PROGRAMS: &[(&str, &str, bool)] = &[
-    ("on_kvm_msr", "kvm/kvm_msr", false),
-    ("on_kvm_cpuid", "kvm/kvm_cpuid", false),
-    ("on_local_timer", "irq_vectors/local_timer_entry", false),
-    ("on_hrtimer", "timer/hrtimer_expire_entry", false),
-    ("on_device", "irq/irq_handler_entry", false),
-    ("on_reschedule", "irq_vectors/reschedule_entry", true),
-    ("on_call_function", "irq_vectors/call_function_entry", true),
-    (
-        "on_call_function_single",
-        "irq_vectors/call_function_single_entry",
-        true,
-    ),
-    ("on_irq_work", "irq_vectors/irq_work_entry", true),
-    ("on_pv_tick", TICK_EVENT, true),
+struct Hook {
+    program: &'static str,
+    /// Category and name.
+    event: &'static str,
+    kind: Kind,
+    /// Kernels without it can be counted on, too.
+    optional: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Fields at offsets that tracefs tells.
+    Classic,
+    /// Without perf's part, which costs more than what we do.
+    Raw,
+}
+
+const fn hook(program: &'static str, event: &'static str, kind: Kind, optional: bool) -> Hook {
+    Hook {
+        program,
+        event,
+        kind,
+        optional,
+    }
+}
+
+const NEEDED: bool = false;
+const OPTIONAL: bool = true;
+
+#[rustfmt::skip]
+const HOOKS: &[Hook] = &[
+    hook("on_kvm_msr", "kvm/kvm_msr", Kind::Raw, NEEDED),
+    hook("on_kvm_cpuid", "kvm/kvm_cpuid", Kind::Classic, NEEDED),
+    hook("on_local_timer", "irq_vectors/local_timer_entry", Kind::Raw, NEEDED),
+    hook("on_hrtimer", "timer/hrtimer_expire_entry", Kind::Classic, NEEDED),
+    hook("on_device", "irq/irq_handler_entry", Kind::Raw, NEEDED),
+    hook("on_reschedule", "irq_vectors/reschedule_entry", Kind::Raw, OPTIONAL),
+    hook("on_call_function", "irq_vectors/call_function_entry", Kind::Raw, OPTIONAL),
+    hook("on_call_function_single", "irq_vectors/call_function_single_entry", Kind::Raw, OPTIONAL),
+    hook("on_irq_work", "irq_vectors/irq_work_entry", Kind::Raw, OPTIONAL),
+    hook("on_pv_tick", TICK_EVENT, Kind::Classic, OPTIONAL),
     // Last, so that an exit that is counted finds everything that explains it attached.
-    (EXIT_PROGRAM, "kvm/kvm_exit", false),
+    hook(EXIT_PROGRAM, "kvm/kvm_exit", Kind::Classic, NEEDED),
 ];
 
 const EXIT_PROGRAM: &str = "on_kvm_exit";
@@ -39,9 +67,6 @@ const FIELDS: &[(&str, &str, &str, u32)] = &[
     ("exit_info2_at", "kvm/kvm_exit", "info2", 8),
     ("exit_intr_info_at", "kvm/kvm_exit", "intr_info", 4),
     ("exit_vcpu_at", "kvm/kvm_exit", "vcpu_id", 4),
-    ("msr_write_at", "kvm/kvm_msr", "write", 4),
-    ("msr_index_at", "kvm/kvm_msr", "ecx", 4),
-    ("msr_data_at", "kvm/kvm_msr", "data", 8),
     ("cpuid_function_at", "kvm/kvm_cpuid", "function", 4),
     ("cpuid_index_at", "kvm/kvm_cpuid", "index", 4),
     (
@@ -88,28 +113,40 @@ impl Programs {
     }
 
     fn attach(&mut self, tracefs: &Tracefs) -> Result<()> {
-        for (name, event, optional) in PROGRAMS {
-            if *optional && !tracefs.has(event) {
-                continue;
+        for hook in HOOKS {
+            if tracefs.has(hook.event) {
+                self.attach_one(hook)?;
+            } else if !hook.optional {
+                bail!(
+                    "tracepoint {} is missing\nhint: load KVM (modprobe kvm_amd or kvm_intel)",
+                    hook.event
+                );
             }
-            let (category, point) = event.split_once('/').expect("category/name");
-            let program = self.tracepoint(name)?;
-            program
-                .load()
-                .with_context(|| format!("the kernel refuses BPF program {name}"))?;
-            program
-                .attach(category, point)
-                .with_context(|| format!("cannot attach {name} to tracepoint {event}\nhint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"))?;
         }
         Ok(())
     }
 
-    fn tracepoint(&mut self, name: &str) -> Result<&mut TracePoint> {
-        self.ebpf
-            .program_mut(name)
-            .with_context(|| format!("no BPF program {name} in the object"))?
-            .try_into()
-            .with_context(|| format!("BPF program {name} is not for a tracepoint"))
+    fn attach_one(&mut self, hook: &Hook) -> Result<()> {
+        let (category, point) = hook.event.split_once('/').expect("category/name");
+        let program = self
+            .ebpf
+            .program_mut(hook.program)
+            .with_context(|| format!("no BPF program {} in the object", hook.program))?;
+        let attached = match hook.kind {
+            Kind::Classic => {
+                let program: &mut TracePoint = program.try_into()?;
+                program
+                    .load()
+                    .and_then(|()| program.attach(category, point).map(drop))
+            }
+            Kind::Raw => {
+                let program: &mut RawTracePoint = program.try_into()?;
+                program
+                    .load()
+                    .and_then(|()| program.attach(point).map(drop))
+            }
+        };
+        attached.with_context(|| format!("cannot attach BPF program {} to tracepoint {}\nhint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS", hook.program, hook.event))
     }
 
     /// Exits whose program did not run because another one was running on that CPU.
