@@ -78,13 +78,17 @@ fn examine() -> Result<Report> {
     let mut items = vec![];
     for package in packages {
         let found = package.look();
-        if found.is_err() {
+        let otherwise = match package.optional {
+            true => State::Absent,
+            false => State::Missing,
+        };
+        if found.is_err() && !package.optional {
             wanted.push(package.name.clone());
         }
         items.push(item(
             &package.group,
             &package.name,
-            State::Missing,
+            otherwise,
             found,
             &format!("apt-get install {}", package.name),
         ));

@@ -13,6 +13,8 @@ pub struct Package {
     pub group: String,
     pub purpose: String,
     pub name: String,
+    /// The lab runs without it; contributors want it.
+    pub optional: bool,
     probe: Probe,
 }
 
@@ -33,16 +35,16 @@ pub fn packages() -> Result<Vec<Package>> {
 
 fn parse(list: &str) -> Result<Vec<Package>> {
     let mut packages = vec![];
-    let mut about = (String::new(), String::new());
+    let mut about = (String::new(), String::new(), false);
     for line in list
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
-        if let Some(heading) = line.strip_prefix("= ") {
+        if let Some(heading) = line.strip_prefix("= ").or(line.strip_prefix("? ")) {
             let (group, purpose) = heading
                 .split_once(": ")
                 .context("a group without its purpose")?;
-            about = (group.into(), purpose.into());
+            about = (group.into(), purpose.into(), line.starts_with('?'));
             continue;
         }
         let (name, probe) = line.split_once(char::is_whitespace).with_context(|| {
@@ -52,6 +54,7 @@ fn parse(list: &str) -> Result<Vec<Package>> {
             group: about.0.clone(),
             purpose: about.1.clone(),
             name: name.into(),
+            optional: about.2,
             probe: Probe::parse(probe.trim())?,
         });
     }
@@ -116,6 +119,27 @@ mod tests {
             .iter()
             .any(|package| package.name == "linux-source-6.12" && package.group == "kernel"));
         assert!(packages.iter().all(|package| !package.purpose.is_empty()));
+        let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
+        assert!(
+            optional.iter().all(|package| package.group == "checks"),
+            "{optional:?}"
+        );
+        assert!(!optional.is_empty());
+    }
+
+    #[test]
+    fn the_list_has_all_that_the_emulator_says_it_needs() {
+        let recipe = concat!(env!("CARGO_MANIFEST_DIR"), "/../../emulator/recipe.toml");
+        let recipe: toml::Table =
+            toml::from_str(&std::fs::read_to_string(recipe).unwrap()).unwrap();
+        let packages = packages().unwrap();
+        for need in recipe["build_needs"].as_array().unwrap() {
+            let need = need.as_str().unwrap();
+            assert!(
+                packages.iter().any(|package| package.name == need),
+                "{need}"
+            );
+        }
     }
 
     #[test]
