@@ -326,6 +326,15 @@ fn an_interrupted_unpacking_is_begun_again() {
 }
 
 #[test]
+fn a_selftest_that_is_not_there_is_told_with_how_to_name_one() {
+    let error = stderr(&with_series(), &["kernel", "selftest", "none"], 69);
+    assert!(
+        error.contains("there is no KVM selftest none") && error.contains("hint: "),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_wrong_verb_is_wrong_usage() {
     paratick(&["kernel", "destroy"]).assert().code(2);
 }

@@ -51,6 +51,13 @@ pub enum Verb {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Build a KVM selftest from the patched source and print where the program is
+    Selftest {
+        /// Such as x86_64/kvm_pv_test
+        test: String,
+        #[arg(long, default_value = kernel::DEFAULT_BASE)]
+        base: String,
+    },
 }
 
 #[derive(Args)]
@@ -88,6 +95,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             };
             build(&base, variant, config.as_deref())?;
         }
+        Verb::Selftest { test, base } => selftest(&base, &test)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,5 +158,13 @@ fn build(base: &str, variant: Variant, config: Option<&Path>) -> Result<()> {
     println!("patches  {}", image.patches.as_deref().unwrap_or("none"));
     println!("image    {}", image.bzimage.display());
     println!("config   {}", image.config.display());
+    Ok(())
+}
+
+fn selftest(base: &str, test: &str) -> Result<()> {
+    let mut progress = Progress::new();
+    let program = kernel::selftest(base, test, &mut |event| progress.show(event))?;
+    drop(progress);
+    println!("{}", program.display());
     Ok(())
 }

@@ -15,10 +15,7 @@ use crate::{
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 
 /// Part of every key: raise it when the recipe changes in a way that changes images.
 const RECIPE: &str = "kernel 1";
@@ -44,7 +41,10 @@ struct Inputs {
     patches_key: Option<String>,
     /// Configuration symbols of the series, which this variant does not have.
     unknown: BTreeSet<String>,
-    fragment: PathBuf,
+    /// Names the object folder.
+    config_name: String,
+    /// As it was when the key was made: files may be edited while a build runs.
+    config: String,
     suffix: &'static str,
     toolchain: String,
 }
@@ -57,20 +57,12 @@ pub fn ensure(
     events: Events,
 ) -> Result<KernelImage> {
     let inputs = Inputs::gather(base, variant, fragment, events)?;
-    let key = inputs.key()?;
+    let key = inputs.key();
     let dir = cache::dir()?.join("kernel").join(&key);
     if !dir.is_dir() {
         // One object folder per variant and configuration file: rebuilds then have little to do.
-        let config = inputs
-            .fragment
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let tree = Followed::open(
-            &inputs.source,
-            &format!("{}-{config}", &inputs.suffix[1..]),
-            events,
-        )?;
+        let purpose = format!("{}-{}", &inputs.suffix[1..], inputs.config_name);
+        let tree = Followed::open(&inputs.source, &purpose, events)?;
         // Another process may have built it while this one waited.
         if !dir.is_dir() {
             inputs.build(&tree, &dir, events)?;
@@ -111,15 +103,21 @@ impl Inputs {
             patches.clear();
             patches_key = None;
         }
+        let fragment = match fragment {
+            Some(path) => path.to_owned(),
+            None => repo::root()?.join("kernel/config/lab.config"),
+        };
         Ok(Inputs {
             source,
             patches,
             patches_key,
             unknown,
-            fragment: match fragment {
-                Some(path) => fs_err::canonicalize(path)?,
-                None => repo::root()?.join("kernel/config/lab.config"),
-            },
+            config: config::essence(&fs_err::read_to_string(&fragment)?),
+            config_name: fragment
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             suffix: match variant {
                 Variant::Patched => "-paratick",
                 Variant::Unpatched => "-base",
@@ -128,19 +126,18 @@ impl Inputs {
         })
     }
 
-    fn key(&self) -> Result<String> {
-        let config = config::essence(&fs_err::read_to_string(&self.fragment)?);
-        Ok(cache::key(
+    fn key(&self) -> String {
+        cache::key(
             [
                 RECIPE,
                 &self.source.sha256,
                 self.patches_key.as_deref().unwrap_or_default(),
-                &config,
+                &self.config,
                 self.suffix,
                 &self.toolchain,
             ]
             .map(str::as_bytes),
-        ))
+        )
     }
 
     fn build(&self, tree: &Followed, dir: &Path, events: Events) -> Result<()> {
@@ -148,14 +145,9 @@ impl Inputs {
         tree.follow(&self.patches)?;
         events(Event::Step("configuring the kernel".into()));
         fs_err::write(&tree.log, "")?;
-        let suffix = tree.out.with_file_name("suffix.config");
-        fs_err::write(&suffix, self.suffix_fragment())?;
-        config::configure(
-            &tree.src,
-            &tree.out,
-            &[self.fragment.clone(), suffix],
-            &self.unknown,
-        )?;
+        let fragment = tree.out.with_file_name("wanted.config");
+        fs_err::write(&fragment, self.wanted_config())?;
+        config::configure(&tree.src, &tree.out, &[fragment], &self.unknown)?;
         events(Event::Step(format!(
             "building Linux {}{} with {} patches",
             self.source.base.name,
@@ -171,10 +163,10 @@ impl Inputs {
         source::build_into(dir, |part| self.keep(&tree.out, part))
     }
 
-    fn suffix_fragment(&self) -> String {
+    fn wanted_config(&self) -> String {
         format!(
-            "CONFIG_LOCALVERSION=\"{}\"\nCONFIG_LOCALVERSION_AUTO=n\n",
-            self.suffix
+            "{}CONFIG_LOCALVERSION=\"{}\"\nCONFIG_LOCALVERSION_AUTO=n\n",
+            self.config, self.suffix
         )
     }
 

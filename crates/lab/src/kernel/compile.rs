@@ -9,8 +9,6 @@ use crate::{
 use anyhow::Result;
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-const KVM_SELFTESTS: &str = "tools/testing/selftests/kvm/";
-
 /// Compiles the objects of a series, patch by patch, in one object folder.
 pub struct Compiler {
     tree: Followed,
@@ -158,24 +156,11 @@ impl Compiler {
         }
         if !targets.selftests.is_empty() {
             let built = out.with_file_name("selftests");
-            warn_free(&selftests(src, out, &built, &targets.selftests), log)?;
+            let programs = targets.selftests.iter().map(String::as_str);
+            warn_free(&make::selftests(src, out, &built, programs), log)?;
         }
         Ok(())
     }
-}
-
-/// `make` for KVM selftests, whose programs end up in `built`.
-fn selftests(src: &Path, out: &Path, built: &Path, programs: &BTreeSet<String>) -> Command {
-    let mut make = Command::new("make");
-    make::clean_environment(&mut make);
-    make.arg("-C").arg(src.join(KVM_SELFTESTS));
-    make.arg(format!("OUTPUT={}", built.display()));
-    make.arg(format!(
-        "KHDR_INCLUDES=-isystem {}/usr/include",
-        out.display()
-    ));
-    make.args(programs.iter().map(|program| built.join(program)));
-    make
 }
 
 impl Targets {
@@ -186,7 +171,7 @@ impl Targets {
         let foreign = file
             .strip_prefix("arch/")
             .is_some_and(|rest| !rest.starts_with("x86/"));
-        if let Some(test) = stem.strip_prefix(KVM_SELFTESTS) {
+        if let Some(test) = stem.strip_prefix(make::KVM_SELFTESTS) {
             // Programs are made by name, what they share by object.
             let shared = test.starts_with("lib/");
             self.selftests.insert(if shared {

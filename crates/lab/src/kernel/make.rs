@@ -63,6 +63,29 @@ pub fn command(src: &Path, out: &Path) -> Command {
     make
 }
 
+/// Where the source keeps KVM's selftests.
+pub const KVM_SELFTESTS: &str = "tools/testing/selftests/kvm/";
+
+/// `make` for KVM selftests, named relative to their folder, whose programs end up in `built`.
+/// The headers of `make headers` must be in `out`.
+pub fn selftests<'a>(
+    src: &Path,
+    out: &Path,
+    built: &Path,
+    programs: impl Iterator<Item = &'a str>,
+) -> Command {
+    let mut make = Command::new("make");
+    clean_environment(&mut make);
+    make.arg("-C").arg(src.join(KVM_SELFTESTS));
+    make.arg(format!("OUTPUT={}", built.display()));
+    make.arg(format!(
+        "KHDR_INCLUDES=-isystem {}/usr/include",
+        out.display()
+    ));
+    make.args(programs.map(|program| built.join(program)));
+    make
+}
+
 pub fn clean_environment(command: &mut Command) {
     for name in FOREIGN {
         command.env_remove(name);

@@ -10,6 +10,7 @@ mod git;
 mod make;
 pub(crate) mod run;
 mod series;
+mod selftest;
 pub(crate) mod source;
 pub mod tree;
 
@@ -55,4 +56,9 @@ pub fn ensure_with_config(
     events: Events,
 ) -> Result<KernelImage> {
     build::ensure(base, variant, Some(fragment), events)
+}
+
+/// A KVM selftest of the patched source, e.g. `x86_64/kvm_pv_test`, as a program; builds it unless the cache has it.
+pub fn selftest(base: &str, test: &str, events: Events) -> Result<PathBuf> {
+    selftest::ensure(base, test, events)
 }

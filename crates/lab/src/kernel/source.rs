@@ -113,6 +113,7 @@ impl Followed {
     /// Makes the tree what the base is with `patches` applied; fails, and changes nothing, when one does not apply.
     pub fn follow<'a>(&self, patches: impl IntoIterator<Item = &'a Patch>) -> Result<()> {
         let stage = tempfile::tempdir_in(&self.dir)?;
+        let current = self.dir.join("current.patch");
         let mut touched = BTreeSet::new();
         for patch in patches {
             for file in patch.touched() {
@@ -120,7 +121,10 @@ impl Followed {
                     copy_if_there(&self.pristine.join(&file), &stage.path().join(&file))?;
                 }
             }
-            apply(stage.path(), patch)?;
+            // As it was read: the file may have been edited since.
+            fs_err::write(&current, &patch.text)?;
+            apply(stage.path(), &current)
+                .with_context(|| format!("{} does not apply", patch.name))?;
         }
         let record = self.dir.join("touched");
         let before = fs_err::read_to_string(&record).unwrap_or_default();
@@ -143,19 +147,17 @@ impl Followed {
     }
 }
 
-fn apply(dir: &Path, patch: &Patch) -> Result<()> {
+fn apply(dir: &Path, patch: &Path) -> Result<()> {
     let mut git = Command::new("git");
     git.current_dir(dir)
         .args(["apply", "--whitespace=nowarn"])
-        .arg(&patch.path)
+        .arg(patch)
         // The cache may be inside a repository; git apply would then skip every file.
         .env("GIT_CEILING_DIRECTORIES", dir.parent().unwrap_or(dir));
     for inherited in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         git.env_remove(inherited);
     }
-    run::output(&mut git)
-        .map(drop)
-        .with_context(|| format!("{} does not apply", patch.name))
+    run::output(&mut git).map(drop)
 }
 
 fn lines(files: &BTreeSet<String>) -> String {
