@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 /// The model's features that TCG lacks are named, or it warns of each on every CPU.
 const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
 
+/// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
+/// measure at boot (with loops that take seconds here) or to watch later.
+const EMULATED_TIME: [&str; 3] = ["tsc_early_khz=1000000", "tsc=reliable", "no_timer_check"];
+
 pub fn agent_socket(run: &Path) -> PathBuf {
     run.join("agent")
 }
@@ -40,6 +44,9 @@ pub fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
     parameters.extend(root_parameters(&tools.agent));
     // The papers turn the host's halt polling off: it hides exits.
     parameters.push("kvm.halt_poll_ns=0".into());
+    if spec.accel.resolve() == Accel::Tcg {
+        parameters.extend(EMULATED_TIME.map(String::from));
+    }
     parameters.extend(spec.append.iter().cloned());
     parameters
 }
@@ -55,7 +62,12 @@ pub fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         "none",
         "-no-reboot",
     ]);
-    add(&["-name", "paratick-host", "-machine", "q35"]);
+    add(&[
+        "-name",
+        "paratick-host",
+        "-machine",
+        "q35,sata=off,smbus=off,i8042=off",
+    ]);
     match spec.accel.resolve() {
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
         _ => {
