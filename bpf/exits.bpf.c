@@ -242,14 +242,14 @@ int on_kvm_exit(void *ctx)
 	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
 	struct vm *vm;
 
+	if (thread && thread->window)
+		settle(thread);
 	if (!thread || thread->tgid != tgid)
 		thread = meet(ctx, pid, tgid);
 	if (!thread) {
 		bump(STATE_LOST);
 		return 0;
 	}
-	if (thread->window)
-		settle(thread);
 	thread->total++;
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm)

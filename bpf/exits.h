@@ -13,7 +13,7 @@
 #define MARKER_OPEN	1
 #define MARKER_CLOSE	2
 
-#define MAX_VMS		256
+#define MAX_VMS		4096
 #define MAX_THREADS	4096
 #define MAX_WINDOWS	4096
 #define MAX_COUNTS	32768

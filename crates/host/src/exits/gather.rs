@@ -8,7 +8,7 @@ use paratick_core::{
     exits::{ExitCount, VcpuCounts, WindowCounts},
     reason::{self, Isa},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All that was read from the maps.
 pub struct Snapshot<'a> {
@@ -50,47 +50,45 @@ impl Snapshot<'_> {
             .range(Key::first(window.sequence)..Key::first(window.sequence + 1))
             .map(|(key, count)| (*key, *count))
             .collect();
-        let vcpus = self.vcpus(window.tgid);
         for key in self.threads.values().filter_map(Thread::pending) {
             if key.window == window.sequence {
                 *counts.entry(key).or_default() += 1;
             }
         }
-        let mut result = WindowCounts {
+        Ok(WindowCounts {
             window: window.id,
             opened_ns: window.opened_ns,
             closed_ns: window.closed_ns,
-            vcpus: Vec::new(),
-        };
-        for (vcpu, isa) in vcpus {
-            let own = counts.iter().filter(|(key, _)| key.vcpu == vcpu);
-            result.vcpus.push(self.vcpu(window.tgid, vcpu, isa, own)?);
-        }
-        Ok(result)
+            vcpus: self
+                .vcpus(window.tgid, &counts)
+                .into_iter()
+                .map(|vcpu| self.vcpu(window.tgid, vcpu, &counts))
+                .collect::<Result<_>>()?,
+        })
     }
 
-    /// The guest's vCPUs, in order.
-    fn vcpus(&self, tgid: u32) -> BTreeMap<u32, u32> {
-        self.threads
-            .values()
-            .filter(|thread| thread.tgid == tgid)
-            .map(|thread| (thread.vcpu, thread.isa))
+    /// The guest's vCPUs, in order: those that run, and those that are gone but did count.
+    fn vcpus(&self, tgid: u32, counts: &BTreeMap<Key, u64>) -> BTreeSet<u32> {
+        let running = self.threads.values().filter(|thread| thread.tgid == tgid);
+        running
+            .map(|thread| thread.vcpu)
+            .chain(counts.keys().map(|key| key.vcpu))
             .collect()
     }
 
-    fn vcpu<'k>(
-        &self,
-        vm: u32,
-        vcpu: u32,
-        isa: u32,
-        counts: impl Iterator<Item = (&'k Key, &'k u64)>,
-    ) -> Result<VcpuCounts> {
-        let isa = Isa::from_trace(isa).with_context(|| {
-            format!("KVM reports exits of an unknown kind of processor ({isa})")
-        })?;
+    /// One host has one kind of processor, so any vCPU tells it.
+    fn isa(&self) -> Result<Isa> {
+        self.threads
+            .values()
+            .find_map(|thread| Isa::from_trace(thread.isa))
+            .context("KVM reports exits of a kind of processor that is neither VMX nor SVM")
+    }
+
+    fn vcpu(&self, vm: u32, vcpu: u32, counts: &BTreeMap<Key, u64>) -> Result<VcpuCounts> {
+        let isa = self.isa()?;
         let mut exits = BTreeMap::new();
         let mut ticks = 0;
-        for (key, count) in counts {
+        for (key, count) in counts.iter().filter(|(key, _)| key.vcpu == vcpu) {
             let facts = Facts(key.facts);
             if facts.has(Facts::TICK) {
                 if TICKS_DELIVERED.contains(&key.reason) {
@@ -119,6 +117,16 @@ impl Snapshot<'_> {
             ticks_delivered: self.ticks.then_some(ticks),
         })
     }
+}
+
+/// The first window that can still be closed: each running guest's latest, unless it is closed.
+pub fn first_open(windows: &[Window], alive: impl Fn(u32) -> bool) -> Option<u32> {
+    let latest: BTreeMap<u32, &Window> = windows.iter().map(|w| (w.tgid, w)).collect();
+    latest
+        .values()
+        .filter(|window| window.closed_ns == 0 && alive(window.tgid))
+        .map(|window| window.sequence)
+        .min()
 }
 
 impl Key {

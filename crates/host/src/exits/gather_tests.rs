@@ -89,6 +89,49 @@ fn guests_and_windows_do_not_mix() {
 }
 
 #[test]
+fn a_vcpu_that_is_gone_keeps_its_counts() {
+    let windows = [window(1, 7, 20)];
+    let threads = BTreeMap::from([(70, thread(9, 0, 0))]);
+    let counts = BTreeMap::from([(key(1, 3, 0x78, 0, 0), 4)]);
+    let result = gather(&windows, &threads, &counts, false);
+    assert_eq!((result[0].total(), result[0].vcpus[0].vcpu), (4, 3));
+}
+
+#[test]
+fn only_the_latest_window_of_a_running_guest_can_still_be_closed() {
+    let windows = [
+        window(1, 7, 0),
+        window(2, 7, 0),
+        window(3, 8, 0),
+        window(4, 9, 50),
+    ];
+    assert_eq!(first_open(&windows, |_| true), Some(2));
+    assert_eq!(first_open(&windows, |tgid| tgid != 7), Some(3));
+    assert_eq!(first_open(&windows, |_| false), None);
+}
+
+#[test]
+fn the_facts_are_those_of_the_c_header() {
+    let header = include_str!("../../../../bpf/exits.h");
+    let facts = [
+        ("MSR", Facts::MSR),
+        ("WRITE", Facts::WRITE),
+        ("NONZERO", Facts::NONZERO),
+        ("MMIO", Facts::MMIO),
+        ("APIC_REG", Facts::APIC_REGISTER),
+        ("TIMER", Facts::TIMER),
+        ("VCPU_TIMER", Facts::VCPU_TIMER),
+        ("IPI", Facts::IPI),
+        ("DEVICE", Facts::DEVICE),
+        ("TICK", Facts::TICK),
+    ];
+    for (name, fact) in facts {
+        let line = format!("#define FACT_{name}\t(1u << {})", fact.0.trailing_zeros());
+        assert!(header.contains(&line), "{line}");
+    }
+}
+
+#[test]
 fn ticks_are_those_the_guest_got_and_no_exits() {
     let tick = Facts::TICK.0;
     let windows = [window(1, 7, 20)];

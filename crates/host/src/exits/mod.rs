@@ -14,7 +14,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData},
     Pod,
 };
-use gather::Snapshot;
+use gather::{first_open, Snapshot};
 use paratick_core::exits::WindowCounts;
 use program::Programs;
 use raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_STRAY, STATE_WINDOWS};
@@ -72,19 +72,13 @@ impl ExitCounter {
     /// Forgets all closed windows, and the vCPUs of guests that are gone.
     pub fn reset(&mut self) -> Result<()> {
         let windows = self.read_windows()?;
-        let open: Vec<u32> = windows
-            .iter()
-            .filter(|window| window.closed_ns == 0)
-            .map(|window| window.sequence)
-            .collect();
-        let opened = self.state(STATE_WINDOWS)?;
+        let alive = |tgid: u32| std::path::Path::new(&format!("/proc/{tgid}")).exists();
         // An open window keeps its place, and with it all that were opened later.
-        self.forgotten = open.iter().min().map_or(opened as u32, |first| first - 1);
+        let opened = self.state(STATE_WINDOWS)? as u32;
+        self.forgotten = first_open(&windows, alive).map_or(opened, |first| first - 1);
         let limit = self.forgotten;
         self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
-        self.remove("threads", |_: &u32, thread: &Thread| {
-            !std::path::Path::new(&format!("/proc/{}", thread.tgid)).exists()
-        })
+        self.remove("threads", |_: &u32, thread: &Thread| !alive(thread.tgid))
     }
 
     /// All exits of a guest, per vCPU, since counting began.
