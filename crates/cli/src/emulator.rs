@@ -4,8 +4,15 @@
 use crate::progress::Progress;
 use anyhow::Result;
 use clap::Subcommand;
-use paratick_lab::emulator::{self, Emulator, Variant};
-use std::process::ExitCode;
+use paratick_lab::{
+    emulator::{
+        self,
+        stress::{Stress, Verdict},
+        Emulator, Variant,
+    },
+    kernel,
+};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Build the lab's emulator, and show that its fix is needed
 #[derive(Subcommand)]
@@ -15,6 +22,20 @@ pub enum Verb {
         /// Build it as Debian ships it: what the stress test fails on
         #[arg(long)]
         unfixed: bool,
+    },
+    /// Show whether an emulator delivers each injected interrupt to a nested guest once
+    ///
+    /// Exits with 0 where it does, with 1 where it does not.
+    Stress {
+        /// The QEMU to try [default: the lab's]
+        #[arg(long, value_name = "PROGRAM", conflicts_with = "unfixed")]
+        qemu: Option<PathBuf>,
+        /// Try the lab's QEMU as Debian ships it
+        #[arg(long)]
+        unfixed: bool,
+        /// Kernel of host and guest: a bzImage [default: the lab's]
+        #[arg(long, value_name = "FILE")]
+        kernel: Option<PathBuf>,
     },
     /// Say which emulator the lab uses, and whether it is built
     Status,
@@ -27,6 +48,11 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             false => Variant::Fixed,
         }),
         Verb::Status => status(),
+        Verb::Stress {
+            qemu,
+            unfixed,
+            kernel,
+        } => try_hard(qemu, unfixed, kernel),
     }
 }
 
@@ -36,6 +62,48 @@ fn build(variant: Variant) -> Result<ExitCode> {
     drop(progress);
     show(&built);
     Ok(ExitCode::SUCCESS)
+}
+
+fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Result<ExitCode> {
+    let mut progress = Progress::new();
+    let mut events = |event| progress.show(event);
+    let stress = Stress {
+        emulator: match (qemu, unfixed) {
+            (Some(qemu), _) => emulator::named(fs_err::canonicalize(qemu)?)?,
+            (None, true) => emulator::ensure_variant(Variant::Unfixed, &mut events)?,
+            (None, false) => emulator::ensure(&mut events)?,
+        },
+        kernel: match kernel {
+            Some(file) => fs_err::canonicalize(file)?,
+            None => {
+                kernel::ensure(kernel::DEFAULT_BASE, kernel::Variant::Patched, &mut events)?.bzimage
+            }
+        },
+    };
+    let outcome = stress.run(&mut events)?;
+    drop(progress);
+    println!("program   {}", stress.emulator.qemu.display());
+    println!("injected  {} interrupts", outcome.counts.injected);
+    println!("taken     {} interrupts", outcome.counts.taken);
+    println!("took      {} s", outcome.took.as_secs());
+    Ok(match outcome.verdict {
+        Verdict::Sound => {
+            println!("sound: no interrupt was delivered twice, and nothing hung");
+            ExitCode::SUCCESS
+        }
+        Verdict::Duplicates => {
+            println!("BROKEN: the nested guest took more interrupts than KVM had injected");
+            println!("hint: this QEMU lacks emulator/patches/0001-*.patch; see emulator/README.md");
+            ExitCode::FAILURE
+        }
+        Verdict::Hung(why) => {
+            println!("BROKEN: the nested guest hung: {why}");
+            println!(
+                "hint: this QEMU may lack emulator/patches/0001-*.patch; see emulator/README.md"
+            );
+            ExitCode::FAILURE
+        }
+    })
 }
 
 fn status() -> Result<ExitCode> {

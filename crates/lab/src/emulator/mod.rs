@@ -5,6 +5,7 @@
 mod apt;
 mod build;
 mod recipe;
+pub mod stress;
 
 use crate::{cache, progress::Events, tools};
 use anyhow::{bail, Result};
