@@ -3,4 +3,5 @@
 
 mod doctor;
 mod kernel;
+mod lab;
 mod support;

@@ -2,7 +2,7 @@
 //! The programs that a lab is made of.
 
 use crate::{
-    emulator::{self, Emulator},
+    emulator::{self, Emulator, Variant},
     progress::Events,
 };
 use anyhow::{bail, Result};
@@ -33,6 +33,20 @@ impl Tools {
         // The agent first: what is quickly found missing should not be found after a build.
         let agent = find_agent()?;
         Ok(Tools::with(emulator::ensure(events)?, agent))
+    }
+
+    /// For showing what would be run: nothing is built.
+    pub fn built() -> Result<Tools> {
+        let agent = find_agent()?;
+        if let Some(qemu) = named_qemu()? {
+            return Ok(Tools::with(emulator::named(qemu)?, agent));
+        }
+        match emulator::built(Variant::Fixed)? {
+            Some(emulator) => Ok(Tools::with(emulator, agent)),
+            None => bail!(
+                "the lab's emulator is not built\nhint: `paratick emulator build` builds it, once"
+            ),
+        }
     }
 
     /// For this machine as the host: the QEMU that it has.

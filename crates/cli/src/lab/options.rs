@@ -134,8 +134,9 @@ impl Common {
 
     fn tools(&self, events: Events) -> Result<Tools> {
         match self.host {
-            At::Lab => Tools::find(events),
             At::Here => Tools::of_the_machine(),
+            At::Lab if self.dry_run => Tools::built(),
+            At::Lab => Tools::find(events),
         }
     }
 
@@ -152,6 +153,10 @@ impl Common {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
+        if self.dry_run {
+            // Where it will be is known only once it is built.
+            bail!("a dry run builds no kernel\nhint: give --kernel a bzImage, or leave --dry-run away");
+        }
         Ok(kernel::ensure(base, variant, events)?.bzimage)
     }
 }
