@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the command by running it; nothing here boots or needs a network.
 
+mod bench;
 mod doctor;
 mod kernel;
 mod lab;

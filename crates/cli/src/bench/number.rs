@@ -8,6 +8,10 @@ pub const NOTHING: &str = "–";
 
 /// `10 043`: digits in threes.
 pub fn count(value: f64) -> String {
+    // The median of an even number of small counts may lie between two of them.
+    if value.abs() < 10.0 && value.fract() != 0.0 {
+        return format!("{value:.1}");
+    }
     let digits = format!("{:.0}", value.abs());
     let mut grouped = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn digits_stand_in_threes() {
-        assert_eq!(count(0.0), "0");
+        assert_eq!((count(0.0), count(0.5)), ("0".into(), "0.5".into()));
         assert_eq!(count(999.4), "999");
         assert_eq!(count(10_043.0), "10 043");
         assert_eq!(count(1_234_567.0), "1 234 567");

@@ -84,12 +84,15 @@ struct Kernels {
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
+    let started = bench::now();
     let kernels = options.check()?;
+    let output = options.output(&started)?;
+    bench::check_output(&output, options.resume).map_err(sort)?;
     tools::find_agent()?;
     signals::watch()?;
     let mut progress = Progress::new();
     let mut events = |event| progress.show(event);
-    let settings = options.settings(&kernels, &mut events)?;
+    let settings = options.settings(&kernels, output, started, &mut events)?;
     let outcome = bench::run(&settings, &mut events).map_err(sort);
     drop(progress);
     let outcome = outcome?;
@@ -180,16 +183,26 @@ impl Options {
         }
     }
 
-    fn settings(&self, kernels: &Kernels, events: Events) -> Result<Settings> {
-        let started = bench::now();
-        let output = match &self.output {
-            Some(file) => std::path::absolute(file)?,
-            None if self.resume => bench::latest("quick").map_err(sort)?,
-            None => bench::default_path("quick", &started)?,
-        };
-        bench::check_output(&output).map_err(|bad| usage(bad.to_string()))?;
+    fn output(&self, started: &str) -> Result<PathBuf> {
+        match &self.output {
+            Some(file) => Ok(std::path::absolute(file)?),
+            None if self.resume => bench::latest("quick").map_err(sort),
+            None => bench::default_path("quick", started),
+        }
+    }
+
+    fn settings(
+        &self,
+        kernels: &Kernels,
+        output: PathBuf,
+        started: String,
+        events: Events,
+    ) -> Result<Settings> {
         self.warn(events);
-        let tools = Tools::find(events)?;
+        let tools = match self.host {
+            At::Lab => Tools::find(events)?,
+            At::Here => Tools::of_the_machine()?,
+        };
         let kernel = kernels.guest.ensure(events)?;
         let ensure = |choice: &Choice| -> Result<Kernel> {
             match *choice == kernels.guest {

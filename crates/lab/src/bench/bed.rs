@@ -3,7 +3,7 @@
 
 use super::{
     drive::{Bed, Measured, Turn},
-    join,
+    in_effect, join,
 };
 use crate::{
     exec::Exec,
@@ -90,9 +90,12 @@ impl LabBed<'_> {
         let on = self.host(&mut |_| ())?;
         on.begin()?;
         let guest = on.host.start_guest(spec)?;
+        in_effect::check(&guest, turn.mode, plan.vcpus)?;
         ran();
         let runs = run_all(&guest, &agent, &plan, ran)?;
         let samples = on.join(&guest, &runs, turn)?;
+        // Again: a guest whose virtual ticks stay away goes back to its own.
+        in_effect::check(&guest, turn.mode, plan.vcpus)?;
         let measured = Measured {
             samples,
             command_line: guest.command_line().to_vec(),

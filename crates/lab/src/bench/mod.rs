@@ -4,6 +4,7 @@
 mod bed;
 mod drive;
 mod environment;
+mod in_effect;
 mod join;
 mod run;
 mod store;
@@ -11,4 +12,4 @@ pub mod workloads;
 
 pub use environment::now;
 pub use run::{plan, run, Kernel, Outcome, Settings};
-pub use store::{check_writable as check_output, default_path, finish_writing, latest, BadOutput};
+pub use store::{check as check_output, default_path, finish_writing, latest, BadOutput};

@@ -80,7 +80,7 @@ pub fn plan(
 
 /// Measures what is missing.  Results are in the output file after every guest.
 pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
-    store::check_writable(&settings.output)?;
+    store::check(&settings.output, settings.resume)?;
     let spec = host_spec(settings);
     let mut results = store::open(
         &settings.output,

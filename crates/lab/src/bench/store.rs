@@ -80,8 +80,31 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the folder, and fails early where the file could not be written hours later.
-pub fn check_writable(path: &Path) -> Result<(), BadOutput> {
+/// Fails early where `path` could not be written, or continued, hours later.
+pub fn check(path: &Path, resume: bool) -> Result<()> {
+    check_writable(path)?;
+    match read_if_there(path)? {
+        Some(text) => parse(path, &text).map(drop),
+        None if resume => Err(nothing_at(path).into()),
+        None => Ok(()),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Results> {
+    let path = path.to_path_buf();
+    results::read(text).map_err(|error| {
+        let why = error.to_string();
+        BadOutput::NotResults { path, why }.into()
+    })
+}
+
+fn nothing_at(path: &Path) -> BadOutput {
+    let what = format!("{} does not exist", path.display());
+    BadOutput::Nothing { what }
+}
+
+/// Makes the folder, if it is in our own cache.
+fn check_writable(path: &Path) -> Result<(), BadOutput> {
     let bad = |why: String| BadOutput::NotWritable {
         path: path.to_path_buf(),
         why,
@@ -106,16 +129,12 @@ pub fn check_writable(path: &Path) -> Result<(), BadOutput> {
 /// finished or foreign-made measurement is kept aside as `.old` and measured anew.
 pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
     let Some(text) = read_if_there(path)? else {
-        if resume {
-            let what = format!("{} does not exist", path.display());
-            return Err(BadOutput::Nothing { what }.into());
-        }
-        return Ok(fresh);
+        return match resume {
+            true => Err(nothing_at(path).into()),
+            false => Ok(fresh),
+        };
     };
-    let found = results::read(&text).map_err(|error| BadOutput::NotResults {
-        path: path.to_path_buf(),
-        why: error.to_string(),
-    })?;
+    let found = parse(path, &text)?;
     if let Some(what) = difference(&found, &fresh) {
         if resume {
             let path = path.to_path_buf();

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a guest really is in the mode it was booted for.  Kernel parameters that a kernel does
+//! not know are ignored silently: an unpatched guest would be measured under a false name.
+
+use crate::{exec::Exec, guest::Guest};
+use anyhow::{bail, Result};
+use paratick_core::mode::{Mode, TickMode};
+use std::time::Duration;
+
+/// Three answers, each ended by a line `--`.
+const PROBE: &str = "\
+cat /sys/devices/system/cpu/virtual_tick/active 2>/dev/null; echo --
+cat /sys/devices/system/cpu/cpuidle/current_driver 2>/dev/null; echo --
+dmesg 2>/dev/null | grep -o 'Unknown kernel command line parameters.*'; echo --";
+
+/// What a guest says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// CPUs with virtual ticks, as the kernel lists them; empty: none, or a kernel without them.
+    virtual_ticks: String,
+    idle_driver: String,
+    unknown_parameters: String,
+}
+
+pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
+    let probe = Exec::new(["sh", "-c", PROBE]).timeout(Duration::from_secs(60));
+    let said = guest.exec(probe)?.stdout;
+    match fault(mode, vcpus, &parse(&String::from_utf8_lossy(&said))) {
+        Some(fault) => bail!("the guest is not in mode {mode}: {fault}"),
+        None => Ok(()),
+    }
+}
+
+fn parse(text: &str) -> Said {
+    let mut answers = text.split("--\n").map(|answer| answer.trim().to_string());
+    let mut next = || answers.next().unwrap_or_default();
+    Said {
+        virtual_ticks: next(),
+        idle_driver: next(),
+        unknown_parameters: next(),
+    }
+}
+
+fn fault(mode: Mode, vcpus: u32, said: &Said) -> Option<String> {
+    let all = match vcpus {
+        1 => "0".to_string(),
+        _ => format!("0-{}", vcpus - 1),
+    };
+    let parameters = mode.kernel_parameters();
+    let unknown = parameters
+        .iter()
+        // Without the series there is nothing that `no-paratick` would have to turn off.
+        .filter(|parameter| **parameter != "no-paratick")
+        .find(|parameter| said.unknown_parameters.contains(**parameter));
+    match mode.tick {
+        _ if unknown.is_some() => Some(format!(
+            "its kernel does not know the parameter {}\nhint: --kernel must name one with the series and the lab's patches",
+            unknown?
+        )),
+        TickMode::Paratick if said.virtual_ticks != all => Some(format!(
+            "CPUs with virtual ticks are '{}' where '{all}' should be\nhint: --kernel and --host-kernel must both name one with the series",
+            said.virtual_ticks
+        )),
+        TickMode::Periodic | TickMode::Tickless | TickMode::TicklessStop
+            if !said.virtual_ticks.is_empty() =>
+        {
+            Some(format!("CPUs {} have virtual ticks", said.virtual_ticks))
+        }
+        _ if mode.poll && said.idle_driver != "haltpoll" => Some(format!(
+            "its idle driver is '{}', not haltpoll\nhint: --kernel must name one with CONFIG_HALTPOLL_CPUIDLE",
+            said.idle_driver
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(mode: &str, said: &str) -> Option<String> {
+        fault(mode.parse().unwrap(), 2, &parse(said))
+    }
+
+    const PLAIN: &str = "--\nnone\n--\n--\n";
+    const VIRTUAL: &str = "0-1\n--\nhaltpoll\n--\n--\n";
+    const STOCK: &str =
+        "--\n--\nUnknown kernel command line parameters \"no-paratick tickless_stop\", will be…\n--\n";
+
+    #[test]
+    fn a_guest_in_its_mode_has_no_fault() {
+        for mode in ["periodic", "tickless", "tickless-stop"] {
+            assert_eq!(fault_of(mode, PLAIN), None);
+        }
+        assert_eq!(fault_of("paratick+poll", VIRTUAL), None);
+        assert_eq!(fault_of("tickless", STOCK), None);
+    }
+
+    #[test]
+    fn a_mode_that_the_kernel_ignored_is_told() {
+        assert!(fault_of("paratick", PLAIN)
+            .unwrap()
+            .contains("'0-1' should be"));
+        assert!(fault_of("paratick", "0\n--\n--\n--\n").is_some());
+        assert!(fault_of("tickless-stop", STOCK)
+            .unwrap()
+            .contains("tickless_stop"));
+        assert!(fault_of("tickless", VIRTUAL).is_some());
+        assert!(fault_of("tickless+poll", PLAIN)
+            .unwrap()
+            .contains("haltpoll"));
+    }
+}

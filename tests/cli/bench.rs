@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench quick`: what is wrong is said before anything is built or booted.
+
+use crate::support::paratick;
+use assert_cmd::Command;
+use std::fs;
+use tempfile::TempDir;
+
+/// `paratick bench quick` that could boot nothing: its cache is empty and its agent missing.
+fn quick(cache: &TempDir, args: &[&str]) -> Command {
+    let mut command = paratick(&["bench", "quick"]);
+    command
+        .args(args)
+        .env("PARATICK_CACHE", cache.path())
+        .env("PARATICK_AGENT", "/no/such/agent");
+    command
+}
+
+/// Exit code 2, and a message with every one of `words` and a hint.
+fn refused(args: &[&str], words: &[&str]) {
+    let cache = TempDir::new().unwrap();
+    let output = quick(&cache, args).assert().code(2).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    for word in words {
+        assert!(said.contains(word), "{args:?} said {said}");
+    }
+    assert!(said.contains("hint: ") || said.contains("--help"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_mode_that_does_not_exist_is_named_with_those_that_do() {
+    refused(
+        &["--modes", "tickless,fast"],
+        &["'fast'", "tickless-stop", "+poll"],
+    );
+    refused(&["--modes", "paratick+pol"], &["'paratick+pol'"]);
+    refused(&["--modes", ""], &["''"]);
+}
+
+#[test]
+fn a_workload_that_does_not_exist_is_named_with_those_that_do() {
+    refused(&["--workloads", "idle,sort"], &["'sort'", "pingpong"]);
+}
+
+#[test]
+fn what_is_named_twice_is_refused() {
+    refused(
+        &["--modes", "tickless,paratick,tickless"],
+        &["mode tickless is named twice"],
+    );
+    refused(
+        &["--workloads", "cpu,cpu"],
+        &["workload cpu is named twice", "--repeat"],
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    refused(&["--vcpus", "0"], &["--vcpus"]);
+    refused(&["--vcpus", "128"], &["--vcpus"]);
+    refused(&["--rounds", "0"], &["--rounds"]);
+    refused(&["--repeat", "many"], &["--repeat"]);
+    refused(&["--memory", "64M"], &["64M", "128M"]);
+    refused(&["--memory", "much"], &["'much'"]);
+}
+
+#[test]
+fn a_kernel_that_is_not_there_is_told_with_what_could_be() {
+    refused(
+        &["--kernel", "/no/such/bzImage"],
+        &["/no/such/bzImage", "6.12"],
+    );
+    refused(&["--host-kernel", "./none"], &["./none"]);
+}
+
+#[test]
+fn modes_that_a_kernel_does_not_have_are_not_measured_under_a_false_name() {
+    refused(&["--kernel", "6.12-base"], &["6.12-base", "tickless-stop"]);
+    refused(
+        &["--kernel", "6.12-base", "--modes", "tickless,paratick+poll"],
+        &["no mode paratick+poll"],
+    );
+}
+
+#[test]
+fn options_for_a_lab_are_refused_where_the_machine_is_the_host() {
+    refused(
+        &["--host", "here", "--host-kernel", "6.12"],
+        &["--host-kernel", "--host here"],
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_known_at_once() {
+    for path in ["/proc/r.json", "/no/such/folder/r.json", "/dev/null", "/"] {
+        refused(&["--output", path], &[path, "--output"]);
+    }
+}
+
+#[test]
+fn a_file_of_another_kind_is_not_overwritten() {
+    let folder = TempDir::new().unwrap();
+    let notes = folder.path().join("notes.json");
+    for (text, why) in [
+        ("{\"my\": \"notes\"}", "not a results file"),
+        ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
+        ("{\"schema\": \"paratick-res", "ends in the middle"),
+        ("", "it is empty"),
+    ] {
+        fs::write(&notes, text).unwrap();
+        let path = notes.to_str().unwrap();
+        refused(&["--output", path], &[path, why]);
+        assert_eq!(fs::read_to_string(&notes).unwrap(), text);
+    }
+}
+
+#[test]
+fn nothing_to_resume_is_said() {
+    refused(&["--resume"], &["nothing to resume"]);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("none.json");
+    let path = path.to_str().unwrap();
+    refused(
+        &["--resume", "--output", path],
+        &["nothing to resume", path],
+    );
+}
+
+#[test]
+fn without_its_agent_it_could_not_run() {
+    let cache = TempDir::new().unwrap();
+    let output = quick(&cache, &[]).assert().code(69).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("/no/such/agent") && said.contains("hint: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_help_names_every_option_and_exit_code() {
+    let help = paratick(&["bench", "quick", "--help"]).assert().success();
+    let text = String::from_utf8(help.get_output().stdout.clone()).unwrap();
+    for word in [
+        "--modes",
+        "--workloads",
+        "--resume",
+        "--output",
+        "69",
+        "GUIDE.md",
+    ] {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+}
