@@ -16,6 +16,9 @@ const TICKLESS_POLL: Mode = Mode {
     poll: true,
 };
 
+/// Fits a terminal of 110 columns.
+const WIDTH: usize = 110;
+
 const fn plain(tick: TickMode) -> Mode {
     Mode { tick, poll: false }
 }
@@ -26,15 +29,38 @@ pub fn text(results: &Results) -> String {
     if results.cells.is_empty() {
         return text + "\nNothing was measured.\n";
     }
-    text += &format!("\n{}\n", counts(results));
+    text += &show(&counts(results));
     if let Some(changes) = changes(results) {
-        text += &format!("\n{changes}\n");
+        text += &show(&changes);
     }
     text += "\n";
     for line in legend(results) {
-        text += &format!("{line}\n");
+        text += &wrap(&line);
     }
     text
+}
+
+/// The table after an empty line, without the space that pads it to a rectangle.
+fn show(table: &Table) -> String {
+    let text = table.to_string();
+    let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+    format!("\n{}\n", lines.join("\n"))
+}
+
+/// In lines of at most [`WIDTH`], further ones indented.
+fn wrap(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 0 && line + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("  {word}"));
+        } else if let Some(last) = lines.last_mut() {
+            let space = if last.is_empty() { "" } else { " " };
+            *last += space;
+            *last += word;
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 fn heading(results: &Results) -> String {
@@ -194,18 +220,14 @@ fn align(mut table: Table, first: usize) -> Table {
 
 /// What the columns mean, what was checked, and what cannot be concluded.
 fn legend(results: &Results) -> Vec<String> {
-    let mut lines = vec![format!("{} [{}]", "Medians", intervals(results))];
+    let mut lines = vec![format!("Medians [{}].", intervals(results))];
     let mut say = |text: &str| lines.push(text.to_string());
-    say("per unit: VM exits per unit of work.  TSC_DEADLINE: exits for writes of the guest's timer register.");
-    say("ticks: virtual ticks the host delivered.  –: not measured.  !: has doubtful samples.");
+    say("per unit: VM exits per unit of work. TSC_DEADLINE: exits for writes of the guest's timer register. ticks: virtual ticks the host delivered. –: not measured. !: some samples are doubtful.");
     match execution(results) {
-        Figure::Instructions => {
-            say("execution: instructions of host and guest together; the lab's clock takes 1 ns for each (M instr. = ms).");
-            say("  They are not cycles: what the hardware takes for an exit is not in them.");
-        }
+        Figure::Instructions => say("execution: instructions of host and guest; the lab's clock takes 1 ns for each, so a million is a millisecond of virtual time. They are not cycles: what the hardware itself takes for an exit is not in them."),
         _ => say("execution: time between the marks, on the host's clock."),
     }
-    say("≈: no difference shown (which is not \"equal\").  (…): too few samples to conclude anything.");
+    say("Changes: ≈ no difference shown (which is not \"equal\"); (…) too few samples to conclude anything.");
     say(&world_switches(results));
     lines.extend(doubts(results));
     lines
@@ -278,3 +300,6 @@ fn doubts(results: &Results) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests;
