@@ -2,7 +2,12 @@
 //! `paratick kernel`: from patches to a tree and back.
 
 use crate::support::{paratick, Checkout, AUTHOR};
-use std::fs;
+use std::{
+    fs,
+    process::Command as Process,
+    thread,
+    time::{Duration, Instant},
+};
 
 const FIRST: &str = "int a;\n\nint tick(void)\n{\n\treturn 2;\n}\n";
 const SECOND: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n";
@@ -332,6 +337,52 @@ fn a_selftest_that_is_not_there_is_told_with_how_to_name_one() {
         error.contains("there is no KVM selftest none") && error.contains("hint: "),
         "{error}"
     );
+}
+
+#[test]
+fn ending_a_build_ends_its_make() {
+    let checkout = Checkout::new();
+    checkout.write("kernel/config/lab.config", "CONFIG_A=y\n");
+    // Debian's source is unpacked into the cache by its key; this one's make never ends.
+    checkout
+        .paratick(&["kernel", "check", "--quick"])
+        .assert()
+        .success();
+    let sha256 = checkout.read("kernel/bases.toml");
+    let key = &sha256.split("sha256 = \"").nth(1).unwrap()[..16];
+    let pid_file = checkout.path("pid");
+    let makefile = format!(
+        "tinyconfig:\n\techo $$$$ > {}; exec sleep 600\n",
+        pid_file.display()
+    );
+    checkout.write(&format!("cache/source/{key}/Makefile"), &makefile);
+    let mut build = Process::new(env!("CARGO_BIN_EXE_paratick"))
+        .args(["kernel", "build", "--base"])
+        .env("PARATICK_ROOT", checkout.path(""))
+        .env("PARATICK_CACHE", checkout.path("cache"))
+        .spawn()
+        .unwrap();
+    let pid = wait_for(|| {
+        fs::read_to_string(&pid_file)
+            .ok()
+            .filter(|pid| pid.ends_with('\n'))
+    });
+    build.kill().unwrap();
+    build.wait().unwrap();
+    let process = format!("/proc/{}", pid.trim());
+    wait_for(|| (!fs::exists(&process).unwrap()).then_some(()));
+}
+
+/// What `look` finds within half a minute.
+fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match look() {
+            Some(found) => return found,
+            None => assert!(Instant::now() < deadline, "it did not happen within 30 s"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //! Running other programs: output on success, the command and its last words on failure.
 
 use anyhow::{bail, Context, Result};
+use rustix::process::Signal;
 use std::{
     io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Stdio},
 };
@@ -11,9 +13,20 @@ use std::{
 /// How many lines of a failed program are worth showing.
 const LAST_LINES: usize = 30;
 
+/// Lets a program end with this one, however that ends: a `make` must not go on in a folder whose lock is gone.
+fn tied(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+            Ok(())
+        })
+    }
+}
+
 /// Standard output of a program that must succeed.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command
+    let output = tied(command)
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {}", show(command)))?;
@@ -51,7 +64,7 @@ pub fn logged(command: &Command, log: &Path, mut line: impl FnMut(&str)) -> Resu
         .append(true)
         .open(log)?;
     writeln!(file, "$ {}", show(command))?;
-    let mut child = child
+    let mut child = tied(&mut child)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
