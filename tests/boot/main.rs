@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests that boot real kernels under emulation; `make test-boot` runs them, one at a time.
+//!
+//! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series.
+
+mod lab;
+mod support;
