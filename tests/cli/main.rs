@@ -3,6 +3,7 @@
 
 mod bench;
 mod doctor;
+mod emulator;
 mod kernel;
 mod lab;
 mod support;

@@ -2,7 +2,7 @@
 //! `paratick emulator`: the QEMU that the lab runs hosts and guests with.
 
 use crate::progress::Progress;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Subcommand;
 use paratick_lab::{
     emulator::{
@@ -12,7 +12,10 @@ use paratick_lab::{
     },
     kernel,
 };
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Build the lab's emulator, and show that its fix is needed
 #[derive(Subcommand)]
@@ -69,7 +72,7 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Re
     let mut events = |event| progress.show(event);
     let stress = Stress {
         emulator: match (qemu, unfixed) {
-            (Some(qemu), _) => emulator::named(fs_err::canonicalize(qemu)?)?,
+            (Some(qemu), _) => emulator::named(program(&qemu)?)?,
             (None, true) => emulator::ensure_variant(Variant::Unfixed, &mut events)?,
             (None, false) => emulator::ensure(&mut events)?,
         },
@@ -103,6 +106,15 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Re
             );
             ExitCode::FAILURE
         }
+    })
+}
+
+fn program(qemu: &Path) -> Result<PathBuf> {
+    qemu.canonicalize().with_context(|| {
+        format!(
+            "no program {}\nhint: name a qemu-system-x86_64, or leave --qemu away to try the lab's",
+            qemu.display()
+        )
     })
 }
 

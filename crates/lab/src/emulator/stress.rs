@@ -32,6 +32,8 @@ const INJECTIONS: &str = "/sys/kernel/debug/kvm/irq_injections";
 /// One step of a sound guest takes a tenth of the two boots before it, however slow the machine:
 /// one that takes as long as they did hangs.  Never less than this, for the machine's own hiccups.
 const LEAST_PATIENCE: Duration = Duration::from_secs(20);
+/// A sound guest boots in little more time than its host took.
+const LEAST_BOOT_LIMIT: Duration = Duration::from_secs(40);
 
 /// What to stress, and with what.
 pub struct Stress {
@@ -108,7 +110,8 @@ impl Stress {
         counts: &mut Counts,
         events: Events,
     ) -> Result<()> {
-        let spec = GuestSpec::new(&self.kernel, 2, Size::mib(256), "tickless".parse::<Mode>()?);
+        let mut spec = GuestSpec::new(&self.kernel, 2, Size::mib(256), "tickless".parse::<Mode>()?);
+        spec.timeout = LEAST_BOOT_LIMIT.max(3 * begun.elapsed());
         events(Event::Step("booting the guest".into()));
         let guest = host.start_guest(spec)?;
         let patience = LEAST_PATIENCE.max(begun.elapsed());

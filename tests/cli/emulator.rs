@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick emulator`: what it says without building or booting anything.
+
+use crate::support::paratick;
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// With an empty cache.
+fn emulator(cache: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = paratick(&["emulator"]);
+    command
+        .args(arguments)
+        .env("PARATICK_CACHE", cache.path())
+        .env_remove("PARATICK_QEMU");
+    command
+}
+
+fn stdout(command: &mut Command) -> String {
+    let output = command.assert().success().get_output().stdout.clone();
+    String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn status_says_what_is_missing_and_which_patches_there_are() {
+    let cache = TempDir::new().unwrap();
+    let said = stdout(&mut emulator(&cache, &["status"]));
+    assert!(
+        said.contains("not built") && said.contains("hint:"),
+        "{said}"
+    );
+    assert!(said.contains("0001-target-i386-svm"), "{said}");
+}
+
+#[test]
+fn status_names_the_users_own_emulator() {
+    let cache = TempDir::new().unwrap();
+    let said = stdout(emulator(&cache, &["status"]).env("PARATICK_QEMU", "/bin/true"));
+    assert!(said.contains("named by PARATICK_QEMU"), "{said}");
+    assert!(said.contains("world switches are not counted"), "{said}");
+}
+
+#[test]
+fn stress_wants_one_program_that_exists() {
+    let cache = TempDir::new().unwrap();
+    let both = ["stress", "--qemu", "/bin/true", "--unfixed"];
+    emulator(&cache, &both).assert().code(2);
+    let output = emulator(&cache, &["stress", "--qemu", "/no/such/qemu"])
+        .assert()
+        .code(69)
+        .get_output()
+        .stderr
+        .clone();
+    let said = String::from_utf8(output).unwrap();
+    assert!(
+        said.contains("/no/such/qemu") && said.contains("hint:"),
+        "{said}"
+    );
+}
