@@ -8,14 +8,15 @@
  * one hash lookup for the thread, one for the counter.
  */
 #include "bpf.h"
+#include "describe.h"
 #include "exits.h"
+#include "marks.h"
 #include "tracepoint.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
-const volatile __u32 exit_reason_at, exit_isa_at, exit_info1_at, exit_info2_at;
-const volatile __u32 exit_intr_info_at, exit_vcpu_at;
+const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
 const volatile __u32 hrtimer_function_at;
 const volatile __u32 tick_what_at;
@@ -62,46 +63,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } state SEC(".maps");
-
-/*
- * Markers for an emulator that counts world switches itself: the x86 JIT
- * emits `r1 = imm` as the bytes bf imm32. Each stands right beside the access
- * to the window flag that it is about, so that both counts put an exit on the
- * same side of the window's edge.
- */
-#define MARK_OPEN	0x50544b01
-#define MARK_CLOSE	0x50544b02
-#define MARK_SEEN	0x50544b03
-
-#define store_flag(mark, flag, value)					\
-	asm volatile("r1 = %[m]\n\t*(u32 *)(%[p] + 0) = %[v]"		\
-		     : : [m] "i"(mark), [p] "r"(flag), [v] "r"(value)	\
-		     : "r1", "memory")
-
-#define load_flag(mark, flag)						\
-({									\
-	__u32 __value;							\
-	asm volatile("r1 = %[m]\n\t%[v] = *(u32 *)(%[p] + 0)"		\
-		     : [v] "=r"(__value) : [m] "i"(mark), [p] "r"(flag)	\
-		     : "r1", "memory");					\
-	__value;							\
-})
-
-enum { ISA_VMX = 1, ISA_SVM = 2 };
-
-#define SVM_INTR		0x060
-#define SVM_MSR			0x07c
-#define SVM_NPF			0x400
-#define SVM_AVIC_ACCESS		0x402
-#define VMX_INTR		1
-#define VMX_MSR_READ		31
-#define VMX_MSR_WRITE		32
-#define VMX_APIC_ACCESS		44
-#define VMX_APIC_WRITE		56
-
-#define PFERR_RSVD		(1 << 3)
-#define APIC_PAGE		0xfee00
-#define INTR_INFO_VALID		(1u << 31)
 
 static __always_inline struct thread *this_thread(void)
 {
@@ -185,55 +146,6 @@ static __always_inline struct thread *meet(void *ctx, __u32 pid, __u32 tgid)
 	return bpf_map_lookup_elem(&threads, &pid);
 }
 
-static __always_inline void describe_svm(struct thread *thread, void *ctx)
-{
-	__u64 info1, info2;
-
-	if (thread->reason == SVM_INTR) {
-		thread->wait = 1;
-	} else if (thread->reason == SVM_MSR) {
-		if (field_u64(ctx, exit_info1_at))
-			thread->facts = FACT_WRITE;
-	} else if (thread->reason == SVM_NPF) {
-		info1 = field_u64(ctx, exit_info1_at);
-		info2 = field_u64(ctx, exit_info2_at);
-		if (info2 >> 12 == APIC_PAGE) {
-			thread->facts = FACT_MMIO | FACT_APIC_REG;
-			thread->msr = info2 & 0xfff;
-		} else if (info1 & PFERR_RSVD) {
-			thread->facts = FACT_MMIO;
-		}
-	} else if (thread->reason == SVM_AVIC_ACCESS) {
-		thread->facts = FACT_APIC_REG;
-		thread->msr = field_u64(ctx, exit_info1_at) & 0xff0;
-	}
-}
-
-static __always_inline void describe_vmx(struct thread *thread, void *ctx)
-{
-	__u32 vector;
-
-	if (thread->reason == VMX_INTR) {
-		thread->wait = 1;
-		/*
-		 * Posted-interrupt vectors (0xf0..0xf2) have no tracepoint of
-		 * their own; VMX names the vector with the exit.
-		 */
-		vector = field_u32(ctx, exit_intr_info_at);
-		if ((vector & INTR_INFO_VALID) && (vector & 0xff) >= 0xf0 &&
-		    (vector & 0xff) <= 0xf2) {
-			thread->facts = FACT_IPI;
-			thread->wait = 0;
-		}
-	} else if (thread->reason == VMX_MSR_WRITE) {
-		thread->facts = FACT_WRITE;
-	} else if (thread->reason == VMX_APIC_ACCESS ||
-		   thread->reason == VMX_APIC_WRITE) {
-		thread->facts = FACT_APIC_REG;
-		thread->msr = field_u64(ctx, exit_info1_at) & 0xfff;
-	}
-}
-
 SEC("tracepoint/kvm/kvm_exit")
 int on_kvm_exit(void *ctx)
 {
@@ -269,13 +181,6 @@ int on_kvm_exit(void *ctx)
 	else
 		describe_vmx(thread, ctx);
 	return 0;
-}
-
-static __always_inline int is_msr_exit(const struct thread *thread)
-{
-	if (thread->isa == ISA_SVM)
-		return thread->reason == SVM_MSR;
-	return thread->reason == VMX_MSR_READ || thread->reason == VMX_MSR_WRITE;
 }
 
 /*
