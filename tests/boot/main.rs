@@ -3,5 +3,6 @@
 //!
 //! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series.
 
+mod emulator;
 mod lab;
 mod support;
