@@ -5,7 +5,7 @@ use crate::{
     console::Watcher,
     failure::{Failure, Trouble},
 };
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use paratick_core::{
     exits::WindowCounts,
     wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream},
@@ -66,7 +66,8 @@ pub struct State {
     /// Chunks of input that reached a command.
     taken: HashMap<SessionId, u64>,
     queued: usize,
-    broken: Option<String>,
+    /// When and why the connection to the host's agent ended.
+    broken: Option<(Instant, String)>,
 }
 
 pub struct Link {
@@ -105,7 +106,7 @@ impl Link {
                     Err(error) => break error.to_string(),
                 }
             };
-            lock(&link.state).broken.get_or_insert(end);
+            lock(&link.state).broken = Some((Instant::now(), end));
             link.changed.notify_all();
         })?;
         Ok(())
@@ -126,13 +127,13 @@ impl Link {
         } else {
             frame.to_guest(to)
         };
-        match &mut *lock(&self.writer) {
-            // A broken connection is reported, with its reason, by whoever waits for an answer.
-            Some(writer) => Ok(frame
-                .write(writer)
-                .or_else(|_| Ok::<_, std::io::Error>(()))?),
-            None => bail!("nobody is connected to the host's agent"),
-        }
+        let mut writer = lock(&self.writer);
+        let writer = writer
+            .as_mut()
+            .context("nobody is connected to the host's agent")?;
+        // A broken connection is reported, with its reason, to whoever waits for an answer.
+        let _ = frame.write(writer);
+        Ok(())
     }
 
     /// Takes what a console printed.
@@ -362,7 +363,13 @@ impl State {
         if let Some(why) = self.peer(id).and_then(|peer| peer.ended.clone()) {
             return Some(self.ended(id, why));
         }
-        None
+        // The end of the emulator, if that is what it is, will be reported in a moment.
+        match &self.broken {
+            Some((since, why)) if now.duration_since(*since) >= SETTLE => {
+                Some(self.ended(HOST, format!("no more word from its agent: {why}")))
+            }
+            _ => None,
+        }
     }
 
     fn ended(&self, id: GuestId, why: String) -> Failure {
