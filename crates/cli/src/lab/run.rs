@@ -13,7 +13,9 @@ use paratick_host::find_program;
 use paratick_lab::{
     exec::{Exec, Input},
     failure::Failure,
+    guest::Guest,
     host::{Clock, Host},
+    progress::Event,
 };
 use std::{
     io::{IsTerminal, Write},
@@ -99,7 +101,53 @@ fn find_command(name: &str) -> Result<PathBuf> {
     }
 }
 
-fn boot_and_run(options: &Options, plan: &Plan, mut progress: Progress) -> Result<ExitCode> {
+fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<ExitCode> {
+    let (host, guest) = boot(options, plan, progress)?;
+    if options.exits {
+        host.counting_start()?;
+    }
+    let mut exec = Exec::new(options.command.clone()).timeout(options.timeout);
+    exec.window = options.exits.then_some(WHOLE_COMMAND);
+    if !std::io::stdin().is_terminal() {
+        exec.stdin = Input::From(Box::new(std::io::stdin()));
+    }
+    let code = match options.format {
+        Format::Text => {
+            let finished = guest.exec_streaming(exec, &mut pass_through)?;
+            if options.exits {
+                eprint!("{}", exits::tables(&guest.windows()?, WHOLE_COMMAND));
+            }
+            finished.code
+        }
+        Format::Json => {
+            let result = guest.exec(exec)?;
+            let windows = options.exits.then(|| guest.windows()).transpose()?;
+            let code = result.code;
+            print_json(&Report {
+                schema: "paratick-lab-run/1",
+                command: &options.command,
+                mode: plan.guest.mode.to_string(),
+                vcpus: plan.guest.vcpus,
+                code,
+                duration_ns: result.duration_ns,
+                stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&result.stderr).into_owned(),
+                host: Side::new(host.ready(), host.command_line()),
+                guest: Side::new(guest.ready(), guest.command_line()),
+                windows,
+            })?;
+            code
+        }
+    };
+    if options.common.keep {
+        eprintln!("kept: {}", host.run_folder().display());
+    }
+    guest.shutdown()?;
+    host.shutdown()?;
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn boot(options: &Options, plan: &Plan, mut progress: Progress) -> Result<(Host, Guest)> {
     // Only a terminal is told of steps that take seconds: elsewhere the command's own
     // standard error must stay as it is.
     let talk = std::io::stderr().is_terminal() || options.common.verbose;
@@ -109,61 +157,21 @@ fn boot_and_run(options: &Options, plan: &Plan, mut progress: Progress) -> Resul
         }
     };
     let host = Host::boot(plan.host.clone(), &plan.tools, &mut show)?;
-    show(paratick_lab::progress::Event::Step(format!(
+    show(Event::Step(format!(
         "booting the guest ({} vCPUs, {})",
         plan.guest.vcpus, plan.guest.mode
     )));
     let guest = host.start_guest(plan.guest.clone())?;
-    drop(progress);
-    if options.exits {
-        host.counting_start()?;
+    Ok((host, guest))
+}
+
+fn pass_through(stream: Stream, bytes: &[u8]) -> Result<()> {
+    if stream == Stream::Stderr {
+        return Ok(std::io::stderr().write_all(bytes)?);
     }
-    let mut exec = Exec::new(options.command.clone()).timeout(options.timeout);
-    exec.window = options.exits.then_some(WHOLE_COMMAND);
-    if !std::io::stdin().is_terminal() {
-        exec.stdin = Input::From(Box::new(std::io::stdin()));
-    }
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let finished = guest.exec_streaming(exec, &mut |stream, bytes| {
-        match (options.format, stream) {
-            (Format::Text, Stream::Stderr) => std::io::stderr().write_all(bytes)?,
-            (Format::Text, _) => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(bytes)?;
-                out.flush()?;
-            }
-            (Format::Json, Stream::Stderr) => stderr.extend_from_slice(bytes),
-            (Format::Json, _) => stdout.extend_from_slice(bytes),
-        }
-        Ok(())
-    })?;
-    let windows = options.exits.then(|| guest.windows()).transpose()?;
-    match options.format {
-        Format::Text => {
-            if let Some(windows) = &windows {
-                eprint!("{}", exits::tables(windows, WHOLE_COMMAND));
-            }
-        }
-        Format::Json => print_json(&Report {
-            schema: "paratick-lab-run/1",
-            command: &options.command,
-            mode: plan.guest.mode.to_string(),
-            vcpus: plan.guest.vcpus,
-            code: finished.code,
-            duration_ns: finished.duration_ns,
-            stdout: String::from_utf8_lossy(&stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
-            host: Side::new(host.ready(), host.command_line()),
-            guest: Side::new(guest.ready(), guest.command_line()),
-            windows,
-        })?,
-    }
-    if options.common.keep {
-        eprintln!("kept: {}", host.run_folder().display());
-    }
-    guest.shutdown()?;
-    host.shutdown()?;
-    Ok(ExitCode::from(u8::try_from(finished.code).unwrap_or(1)))
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
 }
 
 /// What `--format json` prints.
