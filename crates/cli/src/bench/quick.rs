@@ -92,6 +92,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
     signals::watch()?;
     let mut progress = Progress::new();
     let mut events = |event| progress.show(event);
+    // Before anything is measured: whoever interrupts the bench must know what to resume.
+    events(Event::Step(format!("results go to {}", output.display())));
     let settings = options.settings(&kernels, output, started, &mut events)?;
     let outcome = bench::run(&settings, &mut events).map_err(sort);
     drop(progress);
@@ -116,7 +118,7 @@ fn conclude(outcome: &Outcome) -> ExitCode {
     let results = &outcome.results;
     if outcome.resumed_guests > 0 {
         eprintln!(
-            "{} guests were taken from an earlier run",
+            "guests measured by an earlier run: {}",
             outcome.resumed_guests
         );
     }

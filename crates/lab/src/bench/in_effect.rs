@@ -13,6 +13,9 @@ cat /sys/devices/system/cpu/virtual_tick/active 2>/dev/null; echo --
 cat /sys/devices/system/cpu/cpuidle/current_driver 2>/dev/null; echo --
 dmesg 2>/dev/null | grep -o 'Unknown kernel command line parameters.*'; echo --";
 
+/// Parameters that make a kernel with the series behave as one without.
+const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
+
 /// What a guest says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
@@ -47,11 +50,13 @@ fn fault(mode: Mode, vcpus: u32, said: &Said) -> Option<String> {
         _ => format!("0-{}", vcpus - 1),
     };
     let parameters = mode.kernel_parameters();
+    let is_unknown = |parameter: &str| said.unknown_parameters.contains(parameter);
+    // On a kernel without the series there is nothing that these would have to undo.
+    let stock = is_unknown("no-paratick");
     let unknown = parameters
         .iter()
-        // Without the series there is nothing that `no-paratick` would have to turn off.
-        .filter(|parameter| **parameter != "no-paratick")
-        .find(|parameter| said.unknown_parameters.contains(**parameter));
+        .filter(|parameter| !(stock && UNDO.contains(*parameter)))
+        .find(|parameter| is_unknown(parameter));
     match mode.tick {
         _ if unknown.is_some() => Some(format!(
             "its kernel does not know the parameter {}\nhint: --kernel must name one with the series and the lab's patches",
@@ -85,7 +90,7 @@ mod tests {
     const PLAIN: &str = "--\nnone\n--\n--\n";
     const VIRTUAL: &str = "0-1\n--\nhaltpoll\n--\n--\n";
     const STOCK: &str =
-        "--\n--\nUnknown kernel command line parameters \"no-paratick tickless_stop\", will be…\n--\n";
+        "--\n--\nUnknown kernel command line parameters \"no-paratick tick_restart_twice tickless_stop\", will be…\n--\n";
 
     #[test]
     fn a_guest_in_its_mode_has_no_fault() {
@@ -93,7 +98,15 @@ mod tests {
             assert_eq!(fault_of(mode, PLAIN), None);
         }
         assert_eq!(fault_of("paratick+poll", VIRTUAL), None);
+    }
+
+    #[test]
+    fn a_stock_kernel_is_tickless_without_being_told_how() {
         assert_eq!(fault_of("tickless", STOCK), None);
+        let series_only = STOCK.replace("no-paratick ", "");
+        assert!(fault_of("tickless", &series_only)
+            .unwrap()
+            .contains("tick_restart_twice"));
     }
 
     #[test]
