@@ -56,3 +56,22 @@ fn stress_wants_one_program_that_exists() {
         "{said}"
     );
 }
+
+#[test]
+fn a_world_switch_costs_what_one_says_and_nothing_otherwise() {
+    let dir = TempDir::new().unwrap();
+    let kernel = dir.path().join("bzImage");
+    std::fs::write(&kernel, "no kernel").unwrap();
+    let run = |options: &[&str]| {
+        let mut command = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
+        command.arg(&kernel).args(options).args(["--", "true"]);
+        command
+            .env("PARATICK_CACHE", dir.path())
+            .env("PARATICK_QEMU", "/bin/true")
+            .env("PARATICK_AGENT", "/bin/true");
+        stdout(&mut command)
+    };
+    let said = run(&["--exit-cost", "2000"]);
+    assert!(said.contains("shift=0,sleep=off,vmexit=2000"), "{said}");
+    assert!(!run(&[]).contains("vmexit"));
+}

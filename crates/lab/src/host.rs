@@ -49,6 +49,8 @@ pub struct HostSpec {
     pub timeout: Duration,
     pub accel: Accel,
     pub clock: Clock,
+    /// Virtual time in ns that the emulator charges for each world switch; 0: none.
+    pub exit_cost_ns: u32,
     pub place: Place,
     /// Keep the run's folder.
     pub keep: bool,
@@ -88,6 +90,7 @@ impl HostSpec {
             timeout: boot_limit(cpus),
             accel: Accel::Auto,
             clock: Clock::Leaping,
+            exit_cost_ns: 0,
             place: Place::Lab,
             keep: false,
             console: None,

@@ -45,6 +45,9 @@ pub struct Common {
     /// How the lab's host runs: by hardware virtualization, by emulation, or whichever works
     #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
     pub accel: Accel,
+    /// Let each world switch of an emulated host take this much virtual time, in ns; 0 to 1000000
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub exit_cost: u32,
     /// The guest's machine type
     #[arg(long, value_enum, default_value_t = MachineType::Q35)]
     pub machine: MachineType,
@@ -116,6 +119,7 @@ impl Common {
         host.disks = self.disk.into_iter().collect();
         host.accel = self.accel;
         host.clock = clock;
+        host.exit_cost_ns = self.exit_cost;
         host.keep = self.keep;
         host.place = match self.host {
             At::Lab => Place::Lab,
