@@ -3,6 +3,7 @@
 //!
 //! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series.
 
+mod bench;
 mod emulator;
 mod lab;
 mod support;

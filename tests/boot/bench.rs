@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench quick` for real: what it counts, and what an interrupt leaves.
+
+use crate::support::{kernel, mode, PATIENCE};
+use paratick_core::results::{self, Figure, Results};
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Small, and possible with any kernel.
+fn quick(output: &Path, more: &[&str]) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin("paratick"))
+        .args(["bench", "quick", "--modes", "periodic,tickless"])
+        .args([
+            "--workloads",
+            "idle,pingpong",
+            "--rounds",
+            "2",
+            "--repeat",
+            "2",
+            "--kernel",
+        ])
+        .arg(kernel())
+        .arg("--output")
+        .arg(output)
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn read(file: &Path) -> Results {
+    results::read(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn wait_for(file: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while !file.exists() {
+        assert!(Instant::now() < end, "no results after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn an_interrupted_bench_keeps_its_guests_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let mut first = quick(&file, &[]);
+    wait_for(&file);
+    let pid = rustix::process::Pid::from_child(&first);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    let kept = read(&file);
+    assert!(!kept.cells.is_empty() && !kept.is_complete());
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "only the results"
+    );
+
+    let mut second = quick(&file, &["--resume"]);
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    let all = read(&file);
+    assert!(all.is_complete());
+    assert_eq!(all.cells[0].samples[0], kept.cells[0].samples[0]);
+    check_counts(&all);
+}
+
+/// Every sample has both counts, and they are equal.
+fn check_counts(results: &Results) {
+    for sample in results.cells.iter().flat_map(|cell| &cell.samples) {
+        let switches = sample
+            .world_switches
+            .expect("the lab's emulator counts them");
+        assert_eq!(sample.exits, Some(switches));
+        assert!(sample.problems.is_empty());
+        let vcpus: u64 = sample.per_vcpu.iter().map(|vcpu| vcpu.exits).sum();
+        assert_eq!(vcpus, switches);
+    }
+    // A periodic tick goes on in an idle guest: the bench must see what is known to be so.
+    let idle = |name| results.cell("idle", mode(name)).unwrap();
+    let exits = |name| idle(name).summary(Figure::Exits).unwrap().median;
+    assert!(exits("periodic") > 3.0 * exits("tickless"));
+    // The host's clock advanced by the two seconds slept, plus what that took.
+    let slept = idle("periodic").summary(Figure::DurationNs).unwrap();
+    assert!((2.0e9..2.2e9).contains(&slept.median), "{slept:?}");
+}
