@@ -22,7 +22,7 @@ use std::{
 pub enum Verb {
     /// Build QEMU from Debian's source with the fix (3 to 6 minutes on 2 CPUs, once)
     Build {
-        /// Build it as Debian ships it: what the stress test fails on
+        /// Build it without the fix: what the stress test fails on
         #[arg(long)]
         unfixed: bool,
     },
@@ -33,7 +33,7 @@ pub enum Verb {
         /// The QEMU to try [default: the lab's]
         #[arg(long, value_name = "PROGRAM", conflicts_with = "unfixed")]
         qemu: Option<PathBuf>,
-        /// Try the lab's QEMU as Debian ships it
+        /// Try the lab's QEMU without the fix
         #[arg(long)]
         unfixed: bool,
         /// Kernel of host and guest: a bzImage [default: the lab's]

@@ -30,7 +30,7 @@ pub struct Emulator {
     pub key: Option<String>,
 }
 
-/// With the patches, or as Debian ships it.
+/// With every patch, or without the fix of event injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     Fixed,
@@ -91,7 +91,7 @@ fn inputs(variant: Variant) -> Result<Inputs> {
     let inputs = Inputs::read()?;
     Ok(match variant {
         Variant::Fixed => inputs,
-        Variant::Unfixed => inputs.without_patches(),
+        Variant::Unfixed => inputs.without_fix(),
     })
 }
 

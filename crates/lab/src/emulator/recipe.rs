@@ -12,6 +12,9 @@ use std::{
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
 const CODE: &str = "emulator 1";
 
+/// The patch without which nested guests hang.
+const FIX: &str = "0001-";
+
 /// `emulator/recipe.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,9 +79,9 @@ impl Inputs {
         })
     }
 
-    /// The same emulator as Debian ships it: for showing what the patches are good for.
-    pub fn without_patches(mut self) -> Inputs {
-        self.patches.clear();
+    /// The same emulator with the bug that the first patch is about: for showing what it is good for.
+    pub fn without_fix(mut self) -> Inputs {
+        self.patches.retain(|patch| !patch.name.starts_with(FIX));
         self
     }
 
@@ -124,7 +127,7 @@ mod tests {
         let inputs = Inputs::read().unwrap();
         let recipe = &inputs.recipe;
         assert!(recipe.version.starts_with(&recipe.series));
-        assert!(inputs.patches[0].name.starts_with("0001-"));
+        assert!(inputs.patches[0].name.starts_with(FIX));
         assert_eq!(
             inputs.patches[0].touched().collect::<Vec<_>>(),
             ["target/i386/tcg/sysemu/svm_helper.c"]
@@ -137,6 +140,8 @@ mod tests {
         let key = inputs.key("1:7.2");
         assert_eq!(key, inputs.key("1:7.2"));
         assert_ne!(key, inputs.key("1:7.3"));
-        assert_ne!(key, inputs.clone().without_patches().key("1:7.2"));
+        let unfixed = inputs.clone().without_fix();
+        assert_eq!(unfixed.patches, inputs.patches[1..]);
+        assert_ne!(key, unfixed.key("1:7.2"));
     }
 }
