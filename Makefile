@@ -21,7 +21,7 @@ help: ## this list (times: 2 cores, nothing cached)
 deps: ## install the Debian packages that are missing (3 min, network)
 	scripts/bootstrap
 
-build: ## the command and its agent, linked as bin/paratick (2 min)
+build: ## the command and its agent, linked as bin/paratick (3 min)
 	$(CARGO) build --release --locked --workspace
 	@mkdir -p bin && ln -sf $(abspath $(PARATICK)) bin/paratick
 
