@@ -153,3 +153,23 @@ fn the_help_names_every_option_and_exit_code() {
         assert!(text.contains(word), "{word} is not in {text}");
     }
 }
+
+#[test]
+fn a_file_that_holds_no_results_is_not_shown() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("r.json");
+    let path = file.to_str().unwrap().to_string();
+    let refused = |why: &str| {
+        let shown = paratick(&["bench", "show", &path]).assert().code(2);
+        let said = String::from_utf8(shown.get_output().stderr.clone()).unwrap();
+        assert!(
+            said.contains(&path) && said.contains(why) && said.contains("hint: "),
+            "{said}"
+        );
+    };
+    refused("No such file");
+    fs::write(&file, "{\"schema\": \"paratick-results/1\", \"cells\": [").unwrap();
+    refused("ends in the middle");
+    fs::write(&file, "[]").unwrap();
+    refused("not a results file");
+}

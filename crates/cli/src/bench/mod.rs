@@ -6,9 +6,14 @@ mod number;
 mod quick;
 mod table;
 
+use crate::Usage;
 use anyhow::Result;
 use clap::Subcommand;
-use std::process::ExitCode;
+use paratick_core::results;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Measure tick modes side by side: exits by cause, ticks, execution time
 #[derive(Subcommand)]
@@ -21,10 +26,28 @@ pub enum Verb {
     /// Exit codes: 0 all is measured and sound, 1 something was not (it is said what), 2 wrong
     /// usage, 69 the bench could not run.
     Quick(quick::Options),
+    /// Print the tables of a results file
+    Show {
+        /// As `bench quick` wrote it
+        file: PathBuf,
+    },
 }
 
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
+        Verb::Show { file } => show(&file),
     }
+}
+
+fn show(file: &Path) -> Result<ExitCode> {
+    let wrong = |why: String| Usage(format!("cannot show {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        wrong(format!(
+            "{error}\nhint: give a file that `paratick bench` wrote"
+        ))
+    })?;
+    let results = results::read(&text).map_err(|error| wrong(error.to_string()))?;
+    print!("{}", table::text(&results));
+    Ok(ExitCode::SUCCESS)
 }

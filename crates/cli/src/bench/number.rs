@@ -51,26 +51,42 @@ pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> Stri
     }
 }
 
-/// `−60 % [−62..−58]`, or that nothing is shown.
+/// Beyond this a change reads better as a factor.
+const FACTOR: f64 = 3.0;
+
+/// `−60 % [−62..−58]`, `×18.2 [15.0..20.3]`, or that nothing is shown.
 pub fn change(comparison: Option<Comparison>) -> String {
-    let Some(comparison) = comparison else {
+    let Some(Comparison {
+        ratio,
+        low,
+        high,
+        verdict,
+        ..
+    }) = comparison
+    else {
         return NOTHING.into();
     };
-    let interval = format!(
-        "[{}..{}]",
-        percent(comparison.low),
-        percent(comparison.high)
-    );
-    match comparison.verdict {
-        Verdict::Less | Verdict::More => format!("{} % {interval}", percent(comparison.ratio)),
+    let (median, interval) = match ratio < FACTOR {
+        true => (
+            format!("{} %", percent(ratio)),
+            format!("[{}..{}]", percent(low), percent(high)),
+        ),
+        false => (
+            format!("×{}", decimal(ratio)),
+            format!("[{}..{}]", decimal(low), decimal(high)),
+        ),
+    };
+    match verdict {
+        Verdict::Less | Verdict::More => format!("{median} {interval}"),
         Verdict::NoDifferenceShown => format!("≈ {interval}"),
-        Verdict::TooFewSamples => format!("({} %)", percent(comparison.ratio)),
+        Verdict::TooFewSamples => format!("({median})"),
     }
 }
 
 fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
-    let digits = usize::from(change.abs() < 9.95);
+    // Whole percents in between; −99.6 % is not all.
+    let digits = usize::from(change.abs() < 9.95 || (-99.95..-98.5).contains(&change));
     let text = format!("{:.digits$}", change.abs());
     match text.chars().all(|c| c == '0' || c == '.') {
         true => "0".into(),
@@ -122,6 +138,8 @@ mod tests {
         assert_eq!(versus(&[40.0; 6], &[100.0; 6]), "−60 % [−60..−60]");
         assert_eq!(versus(&[101.5; 6], &[100.0; 6]), "+1.5 % [+1.5..+1.5]");
         assert_eq!(versus(&[100.0; 6], &[100.0; 6]), "≈ [0..0]");
+        assert_eq!(versus(&[1820.0; 6], &[100.0; 6]), "×18.2 [18.2..18.2]");
+        assert_eq!(versus(&[0.4; 6], &[100.0; 6]), "−99.6 % [−99.6..−99.6]");
         assert_eq!(versus(&[40.0; 2], &[100.0; 2]), "(−60 %)");
         assert_eq!(versus(&[40.0; 6], &[0.0; 6]), "–");
     }

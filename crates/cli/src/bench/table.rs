@@ -29,9 +29,14 @@ pub fn text(results: &Results) -> String {
     if results.cells.is_empty() {
         return text + "\nNothing was measured.\n";
     }
-    text += &show(&counts(results));
-    if let Some(changes) = changes(results) {
-        text += &show(&changes);
+    let execution = execution(results);
+    text += &show(&counts(results, execution), results);
+    let changes = [("VM exits", Figure::Exits), ("execution", execution)];
+    for (what, figure) in changes {
+        if let Some(table) = change_table(results, figure) {
+            text += &format!("\nChange in {what} against other modes\n");
+            text += &show(&table, results);
+        }
     }
     text += "\n";
     for line in legend(results) {
@@ -40,11 +45,35 @@ pub fn text(results: &Results) -> String {
     text
 }
 
-/// The table after an empty line, without the space that pads it to a rectangle.
-fn show(table: &Table) -> String {
+/// The table after an empty line, without the space that pads it to a rectangle.  Rows that hold a
+/// place for a workload become its heading, as wide as it likes.
+fn show(table: &Table, results: &Results) -> String {
     let text = table.to_string();
-    let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+    let workloads = groups(results);
+    let heading = |line: &str| {
+        let group = workloads.iter().position(|group| line == place(group));
+        group.map(|number| title(workloads[number][0]))
+    };
+    let lines = text.trim_end().lines().map(str::trim_end);
+    let lines: Vec<_> = lines
+        .map(|line| heading(line).unwrap_or(line.into()))
+        .collect();
     format!("\n{}\n", lines.join("\n"))
+}
+
+/// Stands for a group's heading in a table.
+fn place(group: &[&Cell]) -> String {
+    format!("@{}", group[0].workload)
+}
+
+/// `pingpong: 1 000 round trips`
+fn title(cell: &Cell) -> String {
+    format!(
+        "{}: {} {}",
+        cell.workload,
+        count(cell.work as f64),
+        cell.unit
+    )
 }
 
 /// In lines of at most [`WIDTH`], further ones indented.
@@ -89,14 +118,12 @@ fn execution(results: &Results) -> Figure {
     }
 }
 
-fn counts(results: &Results) -> Table {
-    let execution = execution(results);
+fn counts(results: &Results, execution: Figure) -> Table {
     let time = match execution {
         Figure::Instructions => "execution (M instr.)",
         _ => "execution (ms)",
     };
     let mut table = new_table(&[
-        "workload",
         "mode",
         "VM exits",
         "per unit",
@@ -105,7 +132,7 @@ fn counts(results: &Results) -> Table {
         time,
     ]);
     for group in groups(results) {
-        let mut labels = labels(&group[0].unit, group[0]).into_iter();
+        table.add_row([place(&group)]);
         for cell in &group {
             let doubtful = cell
                 .samples
@@ -113,79 +140,46 @@ fn counts(results: &Results) -> Table {
                 .any(|sample| !sample.problems.is_empty());
             let mark = if doubtful { " !" } else { "" };
             let show = |figure: Figure| interval(cell.summary(figure), count);
-            let median = |figure: Figure, write: fn(f64) -> String| {
-                let summary = cell.summary(figure);
-                summary.map_or(NOTHING.into(), |summary| write(summary.median))
-            };
+            let per_unit = cell.summary(Figure::ExitsPerUnit);
             table.add_row([
-                labels.next().unwrap_or_default(),
-                format!("{}{mark}", cell.mode),
+                format!("  {}{mark}", cell.mode),
                 show(Figure::Exits),
-                median(Figure::ExitsPerUnit, decimal),
+                per_unit.map_or(NOTHING.into(), |summary| decimal(summary.median)),
                 show(Figure::TscDeadlineWrites),
-                median(Figure::TicksDelivered, count),
+                show(Figure::TicksDelivered),
                 interval(cell.summary(execution), |value| decimal(value / 1e6)),
             ]);
         }
-        // A group of fewer modes than labels still shows all of them.
-        for label in labels {
-            table.add_row([label]);
-        }
         table.add_row([""]);
     }
-    align(table, 2)
-}
-
-/// The group's name, and below it how much work one run is.
-fn labels(unit: &str, cell: &Cell) -> [String; 3] {
-    [
-        cell.workload.clone(),
-        format!("  {}", count(cell.work as f64)),
-        format!("  {unit}"),
-    ]
+    align(table)
 }
 
 /// None where there is no baseline.
-fn changes(results: &Results) -> Option<Table> {
-    let execution = execution(results);
-    let columns: Vec<(Mode, Figure, String)> = [
-        (TICKLESS, Figure::Exits, "exits"),
-        (TICKLESS_STOP, Figure::Exits, "exits"),
-        (TICKLESS_POLL, Figure::Exits, "exits"),
-        (TICKLESS, execution, "execution"),
-        (TICKLESS_STOP, execution, "execution"),
-    ]
-    .into_iter()
-    .filter(|(base, ..)| results.plan.modes.contains(base))
-    .map(|(base, figure, what)| (base, figure, format!("{what} vs\n{base}")))
-    .collect();
-    let compared = |cell: &&&Cell| !cell.versus.is_empty();
-    if columns.is_empty() || !results.cells.iter().any(|cell| !cell.versus.is_empty()) {
+fn change_table(results: &Results, figure: Figure) -> Option<Table> {
+    let bases = [TICKLESS, TICKLESS_STOP, TICKLESS_POLL];
+    let mut bases = bases.to_vec();
+    bases.retain(|base| results.plan.modes.contains(base));
+    if results.cells.iter().all(|cell| cell.versus.is_empty()) {
         return None;
     }
-    let head = ["workload", "mode"].into_iter();
-    let head: Vec<&str> = head
-        .chain(columns.iter().map(|(.., name)| name.as_str()))
-        .collect();
-    let mut table = new_table(&head);
+    let head = bases.iter().map(|base| format!("vs {base}"));
+    let head: Vec<String> = ["mode".to_string()].into_iter().chain(head).collect();
+    let mut table = new_table(&head.iter().map(String::as_str).collect::<Vec<_>>());
     for group in groups(results) {
-        for (row, cell) in group.iter().filter(compared).enumerate() {
-            let name = if row == 0 {
-                cell.workload.clone()
-            } else {
-                String::new()
-            };
-            let changes = columns
-                .iter()
-                .map(|(base, figure, _)| match cell.mode == *base {
-                    true => String::new(),
-                    false => change(cell.versus(*base, *figure)),
-                });
-            table.add_row([name, cell.mode.to_string()].into_iter().chain(changes));
+        table.add_row([place(&group)]);
+        for cell in group.iter().filter(|cell| !cell.versus.is_empty()) {
+            let changes = bases.iter().map(|base| match cell.mode == *base {
+                true => String::new(),
+                // Only what polls is compared with what polls.
+                false if base.poll && !cell.mode.poll => String::new(),
+                false => change(cell.versus(*base, figure)),
+            });
+            table.add_row([format!("  {}", cell.mode)].into_iter().chain(changes));
         }
         table.add_row([""]);
     }
-    Some(align(table, 2))
+    Some(align(table))
 }
 
 /// Cells by workload, in the results' order.
@@ -207,11 +201,11 @@ fn new_table(head: &[&str]) -> Table {
     table
 }
 
-/// Numbers to the right, from the `first` column of numbers on; no padding at the left margin.
-fn align(mut table: Table, first: usize) -> Table {
+/// Numbers to the right; no padding at the left margin.
+fn align(mut table: Table) -> Table {
     for (number, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if number >= first {
+        if number > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
