@@ -2,7 +2,7 @@
 //! The emulator's fix, proved: the stress passes with it and fails without it.
 
 use crate::support::{kernel, text};
-use assert_cmd::{assert::OutputAssertExt, Command};
+use assert_cmd::Command;
 use std::time::Duration;
 
 /// Longer than the stress takes on a busy machine, a build of the second variant included.

@@ -86,8 +86,11 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Re
     let outcome = stress.run(&mut events)?;
     drop(progress);
     println!("program   {}", stress.emulator.qemu.display());
-    println!("injected  {} interrupts", outcome.counts.injected);
-    println!("taken     {} interrupts", outcome.counts.taken);
+    // A guest that hung in its first step, or before it, has told nothing.
+    if outcome.counts.injected > 0 {
+        println!("injected  {} interrupts", outcome.counts.injected);
+        println!("taken     {} interrupts", outcome.counts.taken);
+    }
     println!("took      {} s", outcome.took.as_secs());
     Ok(match outcome.verdict {
         Verdict::Sound => {

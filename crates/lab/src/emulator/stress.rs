@@ -25,13 +25,13 @@ use std::{
 
 /// The guest's work: every kind of interrupt that a guest gets, many per second.
 const ROUND: [(&str, u32); 3] = [("barrier", 4_000), ("pingpong", 2_000), ("sleep", 1_000)];
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 3;
 /// Sleeps of the host beside it, 100 us each: more than the rounds take.
 const HOST_SLEEPS: u32 = 100_000_000;
 const INJECTIONS: &str = "/sys/kernel/debug/kvm/irq_injections";
 /// One step of a sound guest takes a tenth of the two boots before it, however slow the machine:
 /// one that takes as long as they did hangs.  Never less than this, for the machine's own hiccups.
-const LEAST_PATIENCE: Duration = Duration::from_secs(20);
+const LEAST_PATIENCE: Duration = Duration::from_secs(30);
 /// A sound guest boots in little more time than its host took.
 const LEAST_BOOT_LIMIT: Duration = Duration::from_secs(40);
 
@@ -128,8 +128,8 @@ impl Stress {
             patience,
         )?;
         let total = u64::from(ROUNDS) * ROUND.len() as u64;
+        events(Event::Step("stressing the guest".into()));
         for done in 0..total {
-            events(Event::Step("stressing the guest".into()));
             events(Event::Progress {
                 done,
                 total: Some(total),
