@@ -108,6 +108,9 @@ pub struct Sample {
     pub idle_ns: Option<u64>,
     #[serde(default)]
     pub per_vcpu: Vec<VcpuSample>,
+    /// Each of the host's CPUs, as the emulator saw it; empty where it did not count.
+    #[serde(default)]
+    pub per_host_cpu: Vec<HostCpuSample>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,
@@ -125,6 +128,14 @@ pub struct VcpuSample {
     pub exits_by_cause: BTreeMap<Cause, u64>,
     pub msr_writes: BTreeMap<String, u64>,
     pub ticks_delivered: Option<u64>,
+}
+
+/// What the emulator counted on one of the host's CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCpuSample {
+    pub world_switches: u64,
+    pub host_instructions: u64,
+    pub guest_instructions: u64,
 }
 
 impl Results {

@@ -24,6 +24,7 @@ fn sample(round: u32, exits: u64) -> Sample {
         exits_by_cause: Some(BTreeMap::from([(Cause::Halt, exits)])),
         msr_writes: Some(BTreeMap::new()),
         per_vcpu: vec![VcpuSample::default()],
+        per_host_cpu: vec![HostCpuSample::default()],
         ..Sample::default()
     }
 }

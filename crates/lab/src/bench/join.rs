@@ -5,7 +5,7 @@
 use anyhow::{bail, Context, Result};
 use paratick_core::{
     exits::{VcpuCounts, WindowCounts},
-    results::{Sample, VcpuSample},
+    results::{HostCpuSample, Sample, VcpuSample},
     units::{Hz, Nanos},
     workload::Report,
 };
@@ -20,15 +20,7 @@ const USER_HZ: Hz = Hz(100);
 pub struct EmulatorWindow {
     /// Sequence number of the window since the host's boot, from 0.
     pub window: u64,
-    pub cpus: Vec<EmulatorCpu>,
-}
-
-/// One CPU of the host.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct EmulatorCpu {
-    pub world_switches: u64,
-    pub host_instructions: u64,
-    pub guest_instructions: u64,
+    pub cpus: Vec<HostCpuSample>,
 }
 
 /// Reads the plugin's output; a last line without its end is not there yet.
@@ -61,7 +53,7 @@ pub fn report(stdout: &[u8]) -> Result<Report> {
 
 /// The sample of one run.
 pub fn sample(report: &Report, counts: &WindowCounts, emulator: Option<&EmulatorWindow>) -> Sample {
-    let sum = |of: fn(&EmulatorCpu) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
+    let sum = |of: fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
     let mut sample = Sample {
         exits: Some(counts.total()),
         exits_by_reason: Some(counts.by_reason()),
@@ -77,6 +69,7 @@ pub fn sample(report: &Report, counts: &WindowCounts, emulator: Option<&Emulator
         system_ns: Some(clock_ticks(report.cpu_system_ticks)),
         idle_ns: Some(clock_ticks(report.cpu_idle_ticks)),
         per_vcpu: counts.vcpus.iter().map(vcpu).collect(),
+        per_host_cpu: emulator.map_or(Vec::new(), |seen| seen.cpus.clone()),
         metrics: metrics(report),
         ..Sample::default()
     };
@@ -184,6 +177,7 @@ mod tests {
         );
         assert_eq!(sample.ticks_delivered, Some(6));
         assert_eq!(sample.per_vcpu[1].exits, 20);
+        assert_eq!(sample.per_host_cpu[0].host_instructions, 500);
         assert_eq!(sample.msr_writes.unwrap()["TSC_DEADLINE"], 30);
         assert_eq!(
             (sample.user_ns, sample.idle_ns),
