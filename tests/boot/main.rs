@@ -6,4 +6,6 @@
 mod bench;
 mod emulator;
 mod lab;
+mod selftest;
+mod series;
 mod support;

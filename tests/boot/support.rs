@@ -72,3 +72,89 @@ pub fn sh(line: &str) -> Exec {
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
+
+/// The image without the series.
+pub fn base_kernel() -> PathBuf {
+    let image = kernel::ensure(kernel::DEFAULT_BASE, Variant::Unpatched, &mut |_| {});
+    image.expect("a kernel without the series").bzimage
+}
+
+/// A host that has room for a guest while the one before it ends.
+pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
+    let mut spec = HostSpec::for_guests(kernel, vcpus, Size::mib(1024));
+    spec.append = append.iter().map(|word| word.to_string()).collect();
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    host.counting_start().unwrap();
+    host
+}
+
+pub fn guest_on(
+    host: &Host,
+    kernel: PathBuf,
+    vcpus: u32,
+    mode_name: &str,
+    append: &[&str],
+) -> Guest {
+    let mut spec = GuestSpec::new(kernel, vcpus, Size::mib(512), mode(mode_name));
+    spec.append = append.iter().map(|word| word.to_string()).collect();
+    // Always the same ones, whether or not the last guest has quite ended.
+    spec.pins = (1..=vcpus).collect();
+    host.start_guest(spec).unwrap()
+}
+
+/// What a workload said of itself, and what the host counted in its window.
+#[derive(Debug)]
+pub struct Measured {
+    report: serde_json::Value,
+    pub exits: u64,
+    /// Writes to TSC_DEADLINE.
+    pub deadlines: u64,
+    pub ticks_delivered: Option<u64>,
+}
+
+impl Measured {
+    /// A number of the report, or the sum of those of all CPUs; 0 if it is not there.
+    pub fn report(&self, name: &str) -> u64 {
+        match &self.report[name] {
+            serde_json::Value::Array(each) => each.iter().filter_map(|n| n.as_u64()).sum(),
+            one => one.as_u64().unwrap_or(0),
+        }
+    }
+
+    /// In percent: the time in which the process ran, of all time; and user, system and idle time
+    /// of the guest's CPUs, of all that they counted.  How the process's time divides is not in
+    /// it: where it is hit by a few ticks only, that is chance.
+    pub fn shares(&self) -> [f64; 4] {
+        let ran = self.report("user_ns") + self.report("system_ns");
+        let cpus = ["cpu_user_ticks", "cpu_system_ticks", "cpu_idle_ticks"];
+        let all: u64 = cpus.iter().map(|name| self.report(name)).sum();
+        let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+        let [user, system, idle] = cpus.map(|name| percent(self.report(name), all));
+        [percent(ran, self.report("duration_ns")), user, system, idle]
+    }
+}
+
+/// Runs one of the project's workloads in a guest.
+pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Measured {
+    host.counting_start().unwrap();
+    let agent = tools().agent.display().to_string();
+    let argv = [&[agent.as_str(), "workload", name], options].concat();
+    let result = guest.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+    let windows = guest.windows().unwrap();
+    assert_eq!(windows.len(), 1, "{windows:?}");
+    let deadlines = windows[0].msr_writes().get("TSC_DEADLINE").copied();
+    let measured = Measured {
+        report: serde_json::from_slice(&result.stdout).unwrap(),
+        exits: windows[0].total(),
+        deadlines: deadlines.unwrap_or(0),
+        ticks_delivered: windows[0].ticks_delivered(),
+    };
+    println!("{measured:?}");
+    measured
+}
+
+/// A vCPU that is busy for a second.
+pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
+    workload(host, guest, "ticks", &[])
+}
