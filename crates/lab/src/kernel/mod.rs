@@ -9,8 +9,8 @@ mod config;
 mod git;
 mod make;
 pub(crate) mod run;
-mod series;
 mod selftest;
+mod series;
 pub(crate) mod source;
 pub mod tree;
 
