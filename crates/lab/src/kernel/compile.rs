@@ -21,7 +21,7 @@ pub struct Compiler {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Targets {
     /// Objects of the kernel, relative to its root.
-    objects: BTreeSet<String>,
+    folders: BTreeSet<String>,
     /// KVM selftests, relative to their folder.
     selftests: BTreeSet<String>,
 }
@@ -95,7 +95,7 @@ impl Compiler {
                     patch.name
                 )]);
             }
-            self.compiled.extend(targets.objects);
+            self.compiled.extend(targets.folders);
             self.compiled.extend(targets.selftests);
         }
         self.passes.push(name);
@@ -147,7 +147,7 @@ impl Compiler {
 
     fn compile(&self, targets: &Targets) -> Result<()> {
         let Followed { src, out, log, .. } = &self.tree;
-        let mut goals: Vec<String> = targets.objects.iter().cloned().collect();
+        let mut goals: Vec<String> = targets.folders.iter().cloned().collect();
         if !targets.selftests.is_empty() {
             goals.push("headers".into());
         }
@@ -180,7 +180,10 @@ impl Targets {
                 test.to_owned()
             });
         } else if !foreign && !file.starts_with("tools/") && !file.starts_with("samples/") {
-            self.objects.insert(format!("{stem}.o"));
+            // The folder, not the object: make then leaves out what the configuration leaves out,
+            // and finds files that another one includes, as kernel/sched does.
+            let folder = stem.rsplit_once('/').map_or("", |(folder, _)| folder);
+            self.folders.insert(format!("{folder}/"));
         }
     }
 }
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_and_selftests_are_told_apart_and_the_rest_is_left_out() {
+    fn folders_and_selftests_are_told_apart_and_the_rest_is_left_out() {
         let mut targets = Targets::default();
         for file in [
             "kernel/time/tick-sched.c",
@@ -218,8 +221,8 @@ mod tests {
             targets.add(file);
         }
         assert_eq!(
-            targets.objects.into_iter().collect::<Vec<_>>(),
-            ["arch/x86/kernel/entry.o", "kernel/time/tick-sched.o"]
+            targets.folders.into_iter().collect::<Vec<_>>(),
+            ["arch/x86/kernel/", "kernel/time/"]
         );
         assert_eq!(
             targets.selftests.into_iter().collect::<Vec<_>>(),
