@@ -46,9 +46,9 @@ test-quick: build ## unit, property and CLI tests: boots nothing (2 min)
 test-boot: kernels emulator ## boots kernels under emulation (10 min)
 	$(CARGO) test --release --locked --no-fail-fast -p paratick --test boot -- --test-threads=1
 
-check: lint check-series ## lints, and the kernel series (5 min)
+check: lint check-series ## lints, and the kernel series (12 min)
 
-check-series: build ## the kernel series as one would send it: applies, checkpatch, compiles (3 min)
+check-series: build ## the kernel series as one would send it: applies, checkpatch, compiles (10 min)
 	$(PARATICK) kernel check
 
 fmt: ## format the Rust sources
