@@ -5,6 +5,7 @@
 
 mod bench;
 mod emulator;
+mod kexec;
 mod lab;
 mod selftest;
 mod series;

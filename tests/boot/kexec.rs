@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A kernel that follows another in the same machine: by kexec, and after a crash.
+
+use crate::support::{host_for, kernel, mode, sh, text, tools};
+use paratick_core::size::Size;
+use paratick_lab::{
+    guest::GuestSpec,
+    host::{Host, Place},
+};
+use std::{fs, os::unix::fs::PermissionsExt};
+
+/// The first process of both kernels.  The parameters `then=` say what the first does at its end.
+const INIT: &str = r#"#!/bin/sh
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mountpoint -q /dev || mount -t devtmpfs dev /dev
+exec </dev/console >/dev/console 2>&1
+then=$(sed -n 's/.*then=\([a-z]*\).*/\1/p' /proc/cmdline)
+echo "kernel that will $then: active $(cat /sys/devices/system/cpu/virtual_tick/active)"
+echo "kernel that will $then: $(AGENT workload ticks --work 500)"
+load() { # FLAGS COMMAND-LINE
+    perl -e 'open K, "<", $ARGV[0] or die; $line = "$ARGV[2]\0";
+        syscall(320, fileno K, -1, length $line, $line, $ARGV[1] + 4) and die "kexec_file_load: $!"' \
+        KERNEL $1 "$2"
+}
+next=$(sed 's/crashkernel=[^ ]*//; s/then=[a-z]*/then=end/' /proc/cmdline)
+case $then in
+kexec) load 0 "$next"; perl -e 'syscall 169, 0xfee1dead, 672274793, 0x45584543, 0' ;;
+# The end of the first process is the end of its kernel.
+crash) load 2 "$next nr_cpus=1"; exit ;;
+end) perl -e 'syscall 169, 0xfee1dead, 672274793, 0x4321fedc, 0' ;;
+esac
+sleep 1000000
+"#;
+
+/// Starts a guest without the lab's agents, and returns its console when it has powered off.
+fn console(host: &Host, append: &[&str]) -> String {
+    let tools = tools();
+    let init = host.run_folder().join("init");
+    let script = INIT
+        .replace("AGENT", tools.agent.to_str().unwrap())
+        .replace("KERNEL", kernel().to_str().unwrap());
+    fs::write(&init, script).unwrap();
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut spec = GuestSpec::new(kernel(), 2, Size::mib(512), mode("paratick"));
+    // The last one counts.
+    spec.append = vec![format!("init={}", init.display())];
+    spec.append
+        .extend(append.iter().map(|word| word.to_string()));
+    let quoted: Vec<String> = spec
+        .command_line(&tools, host.run_folder(), Place::Lab)
+        .iter()
+        .map(|word| format!("'{word}'"))
+        .collect();
+    let line = format!(
+        "mkdir -p /run/paratick/guest1; timeout 1000 {}",
+        quoted.join(" ")
+    );
+    let result = host.exec(sh(&line)).unwrap();
+    let console = text(&result.stdout);
+    println!("{console}");
+    assert_eq!(result.code, 0, "{console}{}", text(&result.stderr));
+    console
+}
+
+/// Both CPUs had virtual ticks in this kernel, and the busy one as many as are due in 0.5 s.
+fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
+    let lines: Vec<_> = console
+        .lines()
+        .filter_map(|line| line.split_once(&format!("kernel that will {kernel_that_will}: ")))
+        .map(|(_, said)| said.trim())
+        .collect();
+    assert_eq!(lines[0], format!("active {active}"));
+    let report: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+    let ticks: u64 = report["virtual_ticks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert!((121..=129).contains(&ticks), "{report}");
+}
+
+fn is_clean(console: &str) {
+    for bad in [
+        "WARNING",
+        "BUG",
+        "Call Trace",
+        "No irq handler",
+        "virtual ticks have stopped",
+    ] {
+        assert!(!console.contains(bad), "{bad}: {console}");
+    }
+}
+
+#[test]
+fn a_kernel_after_kexec_or_a_crash_has_virtual_ticks_again() {
+    let host = host_for(kernel(), 2, &[]);
+    let after_kexec = console(&host, &["then=kexec"]);
+    is_clean(&after_kexec);
+    had_ticks(&after_kexec, "kexec", "0-1");
+    had_ticks(&after_kexec, "end", "0-1");
+    let after_crash = console(&host, &["then=crash", "crashkernel=192M"]);
+    had_ticks(&after_crash, "crash", "0-1");
+    had_ticks(&after_crash, "end", "0");
+    // The panic is meant; what follows its trace is the second kernel's.
+    let (_, second) = after_crash.split_once("</TASK>").unwrap();
+    is_clean(second);
+    host.shutdown().unwrap();
+}
