@@ -10,3 +10,4 @@ mod lab;
 mod selftest;
 mod series;
 mod support;
+mod transitions;

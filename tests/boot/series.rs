@@ -8,22 +8,22 @@ use paratick_lab::{guest::Guest, host::Host};
 use std::ops::RangeInclusive;
 
 /// Where a guest says which of its CPUs have virtual ticks.
-const STATE: &str = "/sys/devices/system/cpu/virtual_tick";
+pub const STATE: &str = "/sys/devices/system/cpu/virtual_tick";
 /// Of a guest with HZ=250, in one second.
-const PROMISED: RangeInclusive<u64> = 243..=257;
+pub const PROMISED: RangeInclusive<u64> = 243..=257;
 
-fn said(guest: &Guest, line: &str) -> String {
+pub fn said(guest: &Guest, line: &str) -> String {
     let result = guest.exec(sh(line)).unwrap();
     assert_eq!(result.code, 0, "{line}: {}", text(&result.stderr));
     text(&result.stdout).trim_end().to_string()
 }
 
-fn active(guest: &Guest) -> String {
+pub fn active(guest: &Guest) -> String {
     said(guest, &format!("cat {STATE}/active"))
 }
 
 /// A guest without virtual ticks, whoever's doing that is: all its ticks are its own.
-fn has_only_its_own_ticks(host: &Host, guest: &Guest) -> Measured {
+pub fn has_only_its_own_ticks(host: &Host, guest: &Guest) -> Measured {
     let measured = busy_ticks(host, guest);
     assert_eq!(measured.report("virtual_ticks"), 0);
     assert_eq!(measured.ticks_delivered.unwrap_or(0), 0);

@@ -29,7 +29,7 @@ pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
     pub tool_version: String,
-    /// Which bench: `quick`.
+    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`.
     pub bench: String,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
@@ -42,24 +42,51 @@ pub struct Results {
 }
 
 /// What was to be measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub vcpus: u32,
+    /// Guests that run side by side, all in the same mode; a sample holds what they did together.
+    #[serde(default = "one")]
+    pub guests: u32,
     pub modes: Vec<Mode>,
     pub workloads: Vec<PlannedWorkload>,
-    /// In each round a fresh guest is booted in every mode.
+    /// In each round fresh guests are booted in every mode.  Grows while intervals are too wide.
     pub rounds: u32,
+    /// How far `rounds` may grow; `null`: not at all.
+    #[serde(default)]
+    pub rounds_at_most: Option<u32>,
+    /// How narrow the intervals of the exits' ratios shall be: half their width, of the ratio.
+    #[serde(default)]
+    pub precision: Option<f64>,
     /// How often each workload runs in each guest.
     pub repeats: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedWorkload {
     pub workload: String,
     /// How many units of work one run does.
     pub work: u64,
     /// What one unit is, in the plural.
     pub unit: String,
+    /// What runs; `null`: the agent's own workload of this name.
+    #[serde(default)]
+    pub program: Option<Program>,
+}
+
+/// A program of the guest's distribution, or the user's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// For `sh -c`, with the number of threads put in.
+    pub command: String,
+    /// Run once in every guest before the first sample, outside all windows.
+    pub prepare: Option<String>,
+    /// The workload of the paper's suite in whose place it runs.
+    pub stands_for: Option<String>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// All samples of one workload in one mode.
@@ -94,6 +121,10 @@ pub struct Sample {
     pub world_switches: Option<u64>,
     pub host_instructions: Option<u64>,
     pub guest_instructions: Option<u64>,
+    /// What the host's CPUs spent: the instructions of host and guest, each counted as a
+    /// nanosecond, and the stated cost of every world switch.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
     /// On the host's clock.
     pub duration_ns: Option<u64>,
     /// On the guest's clock.

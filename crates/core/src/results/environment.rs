@@ -41,6 +41,12 @@ pub struct Configuration {
     pub accelerator: Option<String>,
     /// Under instruction counting one instruction is this many nanoseconds of virtual time, summed over all CPUs.
     pub ns_per_instruction: Option<u32>,
+    /// What the emulator adds to virtual time for every world switch; `null` where it does not.
+    #[serde(default)]
+    pub exit_cost_ns: Option<u32>,
+    /// CPUs that run at once share the virtual time between them, as if they ran in parallel.
+    #[serde(default)]
+    pub parallel_clock: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,8 @@ pub enum Figure {
     GuestInstructions,
     /// Of host and guest.
     Instructions,
+    /// What the host's CPUs spent, world switches included: the inverse of system throughput.
+    CpuNs,
     DurationNs,
     GuestDurationNs,
     UserNs,
@@ -33,15 +35,16 @@ const TSC_DEADLINE: &str = "TSC_DEADLINE";
 
 impl Figure {
     /// Those in which modes are compared.
-    pub const COMPARED: [Figure; 5] = [
+    pub const COMPARED: [Figure; 6] = [
         Figure::Exits,
         Figure::TimerExits,
         Figure::TscDeadlineWrites,
         Figure::Instructions,
+        Figure::CpuNs,
         Figure::DurationNs,
     ];
 
-    const PLAIN: [Figure; 14] = [
+    const PLAIN: [Figure; 15] = [
         Figure::Exits,
         Figure::ExitsPerUnit,
         Figure::TimerExits,
@@ -51,6 +54,7 @@ impl Figure {
         Figure::HostInstructions,
         Figure::GuestInstructions,
         Figure::Instructions,
+        Figure::CpuNs,
         Figure::DurationNs,
         Figure::GuestDurationNs,
         Figure::UserNs,
@@ -87,6 +91,7 @@ impl Figure {
                 .host_instructions
                 .zip(sample.guest_instructions)
                 .map(|(host, guest)| host + guest),
+            Figure::CpuNs => sample.cpu_ns,
             Figure::DurationNs => sample.duration_ns,
             Figure::GuestDurationNs => sample.guest_duration_ns,
             Figure::UserNs => sample.user_ns,
@@ -108,6 +113,7 @@ impl Figure {
             Figure::HostInstructions => "host_instructions",
             Figure::GuestInstructions => "guest_instructions",
             Figure::Instructions => "instructions",
+            Figure::CpuNs => "cpu_ns",
             Figure::DurationNs => "duration_ns",
             Figure::GuestDurationNs => "guest_duration_ns",
             Figure::UserNs => "user_ns",

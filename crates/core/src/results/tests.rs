@@ -14,6 +14,7 @@ fn workload(name: &str) -> PlannedWorkload {
         workload: name.into(),
         work: 100,
         unit: "round trips".into(),
+        program: None,
     }
 }
 
@@ -37,10 +38,13 @@ fn results(modes: &[&str], rounds: u32) -> Results {
         started: "2026-01-01T00:00:00Z".into(),
         plan: Plan {
             vcpus: 2,
+            guests: 1,
             modes: modes.iter().map(|name| mode(name)).collect(),
             workloads: vec![workload("pingpong")],
             rounds,
             repeats: 2,
+            rounds_at_most: None,
+            precision: None,
         },
         environment: Environment::default(),
         cells: Vec::new(),
@@ -245,6 +249,11 @@ fn the_document_describes_every_field_and_no_other() {
     let mut results = measured();
     let guests = &mut results.environment.qemu_command_lines.guests;
     guests.insert(mode("paratick"), Vec::new());
+    results.plan.workloads[0].program = Some(Program {
+        command: "x264 video.y4m".into(),
+        prepare: None,
+        stands_for: None,
+    });
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");

@@ -197,6 +197,7 @@ mod tests {
             workload: name.into(),
             work: 10,
             unit: "things".into(),
+            program: None,
         };
         Results {
             schema: SCHEMA.into(),
@@ -205,12 +206,15 @@ mod tests {
             started: String::new(),
             plan: Plan {
                 vcpus: 2,
+                guests: 1,
                 modes: ["periodic", "tickless", "paratick"]
                     .map(|mode| mode.parse().unwrap())
                     .to_vec(),
                 workloads: vec![workload("cpu"), workload("idle")],
                 rounds,
                 repeats: 2,
+                rounds_at_most: None,
+                precision: None,
             },
             environment: Environment::default(),
             cells: Vec::new(),

@@ -71,10 +71,13 @@ pub fn plan(
 ) -> Plan {
     Plan {
         vcpus,
+        guests: 1,
         modes,
         workloads: workloads.into_iter().map(Into::into).collect(),
         rounds,
         repeats,
+        rounds_at_most: None,
+        precision: None,
     }
 }
 

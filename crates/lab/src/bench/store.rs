@@ -229,14 +229,18 @@ mod tests {
             started: "2026-01-01T00:00:00Z".into(),
             plan: Plan {
                 vcpus: 2,
+                guests: 1,
                 modes: vec!["tickless".parse().unwrap()],
                 workloads: vec![PlannedWorkload {
                     workload: "cpu".into(),
                     work: 1,
                     unit: "loops".into(),
+                    program: None,
                 }],
                 rounds: 1,
                 repeats: 2,
+                rounds_at_most: None,
+                precision: None,
             },
             environment: Environment {
                 fingerprint: fingerprint.into(),

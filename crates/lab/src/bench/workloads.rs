@@ -47,6 +47,7 @@ impl From<Quick> for PlannedWorkload {
             workload: quick.name.into(),
             work: quick.work,
             unit: known.unit.into(),
+            program: None,
         }
     }
 }

@@ -26,6 +26,7 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
         workload: "pingpong".into(),
         work: 1000,
         unit: "round trips".into(),
+        program: None,
     };
     let mut results = Results {
         schema: SCHEMA.into(),
@@ -34,10 +35,13 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
         started: String::new(),
         plan: Plan {
             vcpus: 2,
+            guests: 1,
             modes: vec![mode("tickless"), mode("paratick")],
             workloads: vec![workload.clone()],
             rounds,
             repeats: 2,
+            rounds_at_most: None,
+            precision: None,
         },
         environment: Environment::default(),
         cells: Vec::new(),
