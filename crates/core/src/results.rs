@@ -215,6 +215,24 @@ impl Results {
         })
     }
 
+    /// Whether intervals are wider than the plan asks for, and it allows one more round.
+    pub fn wants_another_round(&self) -> bool {
+        let plan = &self.plan;
+        plan.rounds_at_most.is_some_and(|most| plan.rounds < most)
+            && plan.precision.is_some_and(|precision| !self.is_within(precision))
+    }
+
+    /// Whether every mode's exits are known as a ratio to its baselines' so precisely: half the
+    /// interval's width, divided by the ratio.
+    fn is_within(&self, precision: f64) -> bool {
+        let compared = self.cells.iter().flat_map(|cell| cell.versus.values());
+        compared
+            .map(|figures| figures.get(&Figure::Exits).copied().flatten())
+            .all(|exits| {
+                exits.is_some_and(|exits| exits.high - exits.low <= 2.0 * precision * exits.ratio)
+            })
+    }
+
     /// Drops the samples of a guest that was not seen through, so that it can be measured again.
     pub fn forget_guest(&mut self, mode: Mode, round: u32) {
         for cell in self.cells.iter_mut().filter(|cell| cell.mode == mode) {

@@ -68,6 +68,13 @@ pub const WORKLOADS: &[Workload] = &[
         about: "lets all threads wait for each other with a futex, one thread for each vCPU",
     },
     Workload {
+        name: "sync",
+        unit: "synchronizations",
+        work: 1000,
+        threads: Threads::PerVcpu { at_least: 2 },
+        about: "lets all threads wait for one of them, in turn, so often a second (--rate)",
+    },
+    Workload {
         name: "sleep",
         unit: "sleeps",
         work: 2000,

@@ -201,6 +201,11 @@ impl Host {
             .then(|| qemu::plugin_output(self.shared.run.path()))
     }
 
+    /// Virtual time in ns that the emulator charges for each world switch; 0: none.
+    pub fn exit_cost_ns(&self) -> u32 {
+        self.shared.spec.exit_cost_ns
+    }
+
     /// The folder of this run; it goes with the host.
     pub fn run_folder(&self) -> &Path {
         self.shared.run.path()

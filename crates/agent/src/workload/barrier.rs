@@ -2,6 +2,7 @@
 //! Threads that wait for each other again and again, sleeping in the kernel, one on each vCPU.
 
 use super::{
+    futex,
     measure::{measure, pin, Measured},
     options::Options,
 };
@@ -67,25 +68,11 @@ impl FutexBarrier {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.generation.fetch_add(1, Ordering::Release);
-            futex(&self.generation, libc::FUTEX_WAKE, i32::MAX as u32);
+            futex::wake_all(&self.generation);
             return;
         }
         while self.generation.load(Ordering::Acquire) == generation {
-            futex(&self.generation, libc::FUTEX_WAIT, generation);
+            futex::wait(&self.generation, generation);
         }
-    }
-}
-
-/// The result does not matter: whoever waits looks at the generation again.
-fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
-    // SAFETY: the word outlives the call; no timeout, no second word.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            operation | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            std::ptr::null::<libc::timespec>(),
-        );
     }
 }

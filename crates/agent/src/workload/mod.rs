@@ -8,11 +8,13 @@
 mod barrier;
 mod block;
 mod cpu;
+mod futex;
 mod idle;
 mod measure;
 mod options;
 mod pingpong;
 mod sleep;
+mod sync;
 mod ticks;
 
 use anyhow::Result;
@@ -42,6 +44,7 @@ fn run(options: &Options) -> Result<Measured> {
         "itimer" => cpu::run_with_timer(options),
         "pingpong" => pingpong::run(options),
         "barrier" => barrier::run(options),
+        "sync" => sync::run(options),
         "sleep" => sleep::run(options),
         "block" => block::run(options),
         "ticks" => ticks::run(options),
@@ -70,7 +73,8 @@ fn report(options: &Options, measured: Measured) -> Report {
 fn usage() -> String {
     let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
         \x20      block also: [--device PATH] [--pattern random|sequential]\n\
-        \x20      itimer also: [--period-us N]\n"
+        \x20      itimer also: [--period-us N]\n\
+        \x20      sync also: [--rate PER-SECOND]\n"
         .to_string();
     for workload in WORKLOADS {
         text += &format!(

@@ -14,6 +14,8 @@ pub struct Options {
     pub device: PathBuf,
     pub pattern: Pattern,
     pub period_us: u32,
+    /// Synchronizations per second.
+    pub rate: u32,
 }
 
 /// In which order blocks are read.
@@ -38,6 +40,7 @@ impl Options {
             device: "/dev/vda".into(),
             pattern: Pattern::Random,
             period_us: 1000,
+            rate: 1000,
         };
         let mut rest = rest.iter();
         while let Some(flag) = rest.next() {
@@ -53,6 +56,7 @@ impl Options {
             "--window" => self.window = number(flag, value, 0, MAX_WINDOW)? as u32,
             "--threads" => self.threads = number(flag, value, 1, 1024)? as usize,
             "--period-us" => self.period_us = number(flag, value, 100, 999_999)? as u32,
+            "--rate" => self.rate = number(flag, value, 1, 100_000)? as u32,
             "--device" => self.device = value.into(),
             "--pattern" => {
                 self.pattern = match value {

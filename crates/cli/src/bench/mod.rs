@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench`: tick modes measured side by side.
 
+mod common;
 mod kernel;
 mod number;
 mod quick;
 mod table;
+mod table1;
 
 use crate::Usage;
 use anyhow::Result;
@@ -26,6 +28,12 @@ pub enum Verb {
     /// Exit codes: 0 all is measured and sound, 1 something was not (it is said what), 2 wrong
     /// usage, 69 the bench could not run.
     Quick(quick::Options),
+    /// Measure the paper's Table 1: W1 to W4, in every mode
+    ///
+    /// W1 is an idle guest of 16 vCPUs, W3 one whose 16 threads synchronize 1000 times a second by
+    /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  Runs take 2 s of virtual time
+    /// where the paper's took 10.  Results go to a folder, one file for each number of guests.
+    Table1(table1::Options),
     /// Print the tables of a results file
     Show {
         /// As `bench quick` wrote it
@@ -36,6 +44,7 @@ pub enum Verb {
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
+        Verb::Table1(options) => table1::run(options),
         Verb::Show { file } => show(&file),
     }
 }

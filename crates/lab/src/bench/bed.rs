@@ -4,9 +4,9 @@
 use super::{
     drive::{Bed, Measured, Turn},
     in_effect, join,
+    runs::{self, Run},
 };
 use crate::{
-    exec::Exec,
     guest::{Disk, Guest, GuestSpec},
     host::{Host, HostSpec},
     progress::{Event, Events},
@@ -17,20 +17,16 @@ use paratick_core::{
     exits::WindowCounts,
     results::{Plan, PlannedWorkload, Sample},
     size::Size,
-    workload::Report,
 };
-use std::{path::PathBuf, time::Duration};
-
-/// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
-const DISK: Size = Size::mib(64);
-/// Wall-clock limit of one run of a workload; the longest takes some seconds.
-const RUN_LIMIT: Duration = Duration::from_secs(180);
+use std::path::PathBuf;
 
 /// What guests are made of.
 #[derive(Clone)]
 pub struct GuestPattern {
     pub kernel: PathBuf,
     pub memory: Size,
+    /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
+    pub disk: Option<Size>,
     pub append: Vec<String>,
 }
 
@@ -50,14 +46,6 @@ pub struct CountingHost {
     before: usize,
 }
 
-/// One finished run whose counts are still to be fetched.
-struct Run {
-    workload: PlannedWorkload,
-    repeat: u32,
-    window: u32,
-    report: Report,
-}
-
 impl LabBed<'_> {
     /// Boots the host if none is up.
     pub fn host(&mut self, events: Events) -> Result<&mut CountingHost> {
@@ -74,35 +62,45 @@ impl LabBed<'_> {
     }
 
     fn guest_spec(&self, turn: Turn) -> GuestSpec {
-        let pattern = &self.guest;
-        let mut spec = GuestSpec::new(&pattern.kernel, self.plan.vcpus, pattern.memory, turn.mode);
+        let (pattern, plan) = (&self.guest, &self.plan);
+        let mut spec = GuestSpec::new(&pattern.kernel, plan.vcpus, pattern.memory, turn.mode);
         spec.append = pattern.append.clone();
-        if self.plan.workloads.iter().any(|w| w.workload == "block") {
-            spec.disk = Some(Disk::Memory(DISK));
+        spec.disk = pattern.disk.map(Disk::Memory);
+        if plan.guests > 1 {
+            // All on the same pCPUs: CPU 0 is the host's own.
+            spec.pins = (1..=plan.vcpus).collect();
         }
         spec
     }
 
-    fn in_guest(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
+    fn in_guests(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
         let spec = self.guest_spec(turn);
         let agent = self.tools.agent.display().to_string();
         let plan = self.plan.clone();
         let on = self.host(&mut |_| ())?;
         on.begin()?;
-        let guest = on.host.start_guest(spec)?;
-        in_effect::check(&guest, turn.mode, plan.vcpus)?;
+        let guests: Vec<Guest> = (0..plan.guests)
+            .map(|_| on.host.start_guest(spec.clone()))
+            .collect::<Result<_>>()?;
+        let in_effect = || -> Result<()> {
+            guests
+                .iter()
+                .try_for_each(|guest| in_effect::check(guest, turn.mode, plan.vcpus))
+        };
+        in_effect()?;
         ran();
-        let runs = run_all(&guest, &agent, &plan, ran)?;
-        let samples = on.join(&guest, &runs, turn)?;
+        let (runs, problems) = runs::all(&guests, &agent, &plan, ran)?;
+        let samples = on.join(&guests, &runs, turn)?;
         // Again: a guest whose virtual ticks stay away goes back to its own.
-        in_effect::check(&guest, turn.mode, plan.vcpus)?;
+        in_effect()?;
         let measured = Measured {
             samples,
-            command_line: guest.command_line().to_vec(),
-            kernel: guest.ready().kernel.clone(),
+            command_line: guests[0].command_line().to_vec(),
+            kernel: guests[0].ready().kernel.clone(),
+            problems,
         };
         // A console that complained makes every sample of the guest worthless.
-        guest.shutdown()?;
+        guests.into_iter().try_for_each(Guest::shutdown)?;
         on.host.check()?;
         Ok(measured)
     }
@@ -110,7 +108,7 @@ impl LabBed<'_> {
 
 impl Bed for LabBed<'_> {
     fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
-        let measured = self.in_guest(turn, ran);
+        let measured = self.in_guests(turn, ran);
         if measured.is_err() {
             // What is wrong with it may be wrong for the next guest too.
             self.host = None;
@@ -130,30 +128,41 @@ impl CountingHost {
     /// Fetches what the host and the emulator counted in the windows of `runs`.
     fn join(
         &mut self,
-        guest: &Guest,
+        guests: &[Guest],
         runs: &[Run],
         turn: Turn,
     ) -> Result<Vec<(PlannedWorkload, Sample)>> {
         let windows = self.host.windows()?;
-        check_windows(&windows, runs, guest.pid())?;
-        let emulator = self.emulator_windows()?;
+        // The emulator cannot tell windows apart that are open at the same time.
+        let emulator = match guests {
+            [_] => self.emulator_windows()?,
+            _ => None,
+        };
         let emulator = emulator
             .as_deref()
             .map(|all| &all[self.before.min(all.len())..]);
-        if let Some(seen) = emulator.filter(|seen| seen.len() != runs.len()) {
+        if let Some(seen) = emulator.filter(|seen| seen.len() != windows.len()) {
             bail!(
                 "the host counted {} windows, and the emulator {}",
-                runs.len(),
+                windows.len(),
                 seen.len()
             );
         }
-        let joined = runs.iter().zip(&windows).enumerate();
-        Ok(joined
-            .map(|(number, (run, counts))| {
-                let emulator = emulator.map(|seen| &seen[number]);
-                (run.done(), run.sample(turn, counts, emulator))
-            })
-            .collect())
+        let cost = self.host.exit_cost_ns();
+        let sample_of = |run: &Run| -> Result<(PlannedWorkload, Sample)> {
+            let parts = run.reports.iter().zip(guests).map(|(report, guest)| {
+                let place = place_of(&windows, run.window, guest.pid())?;
+                let emulator = emulator.map(|seen| &seen[place]);
+                Ok(join::sample(report, &windows[place], emulator, cost))
+            });
+            let sample = Sample {
+                round: turn.round,
+                repeat: run.repeat,
+                ..join::together(parts.collect::<Result<_>>()?)
+            };
+            Ok((run.done(), sample))
+        };
+        runs.iter().map(sample_of).collect()
     }
 
     /// All that the emulator counted since the host's boot; none where it does not count.
@@ -170,73 +179,18 @@ impl CountingHost {
     }
 }
 
-/// The windows must be those of the runs, all of them, in their order.
-fn check_windows(windows: &[WindowCounts], runs: &[Run], pid: u32) -> Result<()> {
-    let due: Vec<_> = runs.iter().map(|run| (run.window, Some(pid))).collect();
-    let found: Vec<_> = windows
-        .iter()
-        .map(|found| (found.window, found.vm()))
-        .collect();
-    if found != due {
-        bail!("the host counted the windows {found:?} (number, QEMU) where {due:?} were marked");
-    }
-    Ok(())
-}
-
-impl Run {
-    /// With the work that was done: with one thread for each vCPU that is more than was asked of each.
-    fn done(&self) -> PlannedWorkload {
-        PlannedWorkload {
-            work: self.report.work,
-            ..self.workload.clone()
+/// Each run has exactly one window in its guest.  Runs that failed may have left others.
+fn place_of(windows: &[WindowCounts], number: u32, pid: u32) -> Result<usize> {
+    let of_run = |found: &WindowCounts| found.window == number && found.vm() == Some(pid);
+    let mut places = (0..windows.len()).filter(|place| of_run(&windows[*place]));
+    match (places.next(), places.next()) {
+        (Some(place), None) => Ok(place),
+        _ => {
+            let found: Vec<_> = windows
+                .iter()
+                .map(|found| (found.window, found.vm()))
+                .collect();
+            bail!("the host counted the windows {found:?} (number, QEMU), where number {number} of QEMU {pid} was marked once")
         }
     }
-
-    fn sample(
-        &self,
-        turn: Turn,
-        counts: &WindowCounts,
-        emulator: Option<&join::EmulatorWindow>,
-    ) -> Sample {
-        Sample {
-            round: turn.round,
-            repeat: self.repeat,
-            ..join::sample(&self.report, counts, emulator)
-        }
-    }
-}
-
-/// Runs the workloads in turn, and all of them again for every repeat: so a drift within the
-/// guest's life meets all of them.
-fn run_all(guest: &Guest, agent: &str, plan: &Plan, ran: &mut dyn FnMut()) -> Result<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
-    for repeat in 1..=plan.repeats {
-        for workload in &plan.workloads {
-            let window = runs.len() as u32 + 1;
-            let report = run_one(guest, agent, workload, window)
-                .with_context(|| format!("running {} (run {repeat})", workload.workload))?;
-            runs.push(Run {
-                workload: workload.clone(),
-                repeat,
-                window,
-                report,
-            });
-            ran();
-        }
-    }
-    Ok(runs)
-}
-
-fn run_one(guest: &Guest, agent: &str, workload: &PlannedWorkload, window: u32) -> Result<Report> {
-    let (work, window) = (workload.work.to_string(), window.to_string());
-    let name = workload.workload.as_str();
-    let argv = [
-        agent, "workload", name, "--work", &work, "--window", &window,
-    ];
-    let result = guest.exec(Exec::new(argv).timeout(RUN_LIMIT))?;
-    if result.code != 0 {
-        let said = String::from_utf8_lossy(&result.stderr);
-        bail!("it ended with code {}: {}", result.code, said.trim());
-    }
-    join::report(&result.stdout)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The order of things: rounds, modes rotated within them, and what happens when a guest fails.
+//! The order of things: rounds, modes rotated within them, several hosts side by side, more rounds
+//! while intervals are too wide, and what happens when a guest fails.
 
 use crate::progress::{Event, Events};
 use anyhow::Result;
@@ -7,12 +8,17 @@ use paratick_core::{
     mode::Mode,
     results::{Plan, PlannedWorkload, Results, Sample},
 };
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// After so many guests in a row that failed, the rest would fail too.
 const GIVE_UP_AFTER: u32 = 3;
 
-/// One guest to be measured.
+/// One guest (or one group of guests side by side) to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub round: u32,
@@ -27,10 +33,12 @@ pub struct Measured {
     pub command_line: Vec<String>,
     /// As `uname -r` says in it.
     pub kernel: String,
+    /// Workloads that failed while the guest went on.
+    pub problems: Vec<String>,
 }
 
-/// Where guests are measured.
-pub trait Bed {
+/// Where guests are measured, one after the other.
+pub trait Bed: Send {
     /// Boots a guest, runs every workload in it as often as the plan says, and ends it.  `ran` is
     /// called after every run.
     fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured>;
@@ -38,58 +46,178 @@ pub trait Bed {
 
 /// Every guest of the plan in its order.
 pub fn order(plan: &Plan) -> impl Iterator<Item = Turn> + '_ {
-    (1..=plan.rounds).flat_map(move |round| {
-        let mut modes = plan.modes.clone();
-        // Rotated, so that no mode is always the first or always after the same one's warmth.
-        let first = (round as usize - 1) % modes.len().max(1);
-        modes.rotate_left(first);
-        modes.into_iter().map(move |mode| Turn { round, mode })
-    })
+    (1..=plan.rounds).flat_map(move |round| round_of(plan, round))
 }
 
-/// Measures every guest that is still missing; `keep` is called after each with the results so far.
+fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Turn> {
+    let mut modes = plan.modes.clone();
+    // Rotated, so that no mode is always the first or always after the same one's warmth.
+    let first = (round as usize - 1) % modes.len().max(1);
+    modes.rotate_left(first);
+    modes.into_iter().map(move |mode| Turn { round, mode })
+}
+
+/// Measures every guest that is still missing, one on each bed at a time; `keep` is called after
+/// each with the results so far.
 pub fn drive(
     results: &mut Results,
-    bed: &mut dyn Bed,
+    beds: &mut [&mut dyn Bed],
     keep: &mut dyn FnMut(&Results) -> Result<()>,
     events: Events,
 ) -> Result<()> {
-    let plan = results.plan.clone();
-    let missing: Vec<Turn> = order(&plan)
+    let missing: VecDeque<Turn> = order(&results.plan)
         .filter(|turn| !results.has_guest(turn.mode, turn.round))
         .collect();
-    let mut clock = Clock::new(&plan, missing.len());
-    let mut failed = 0;
-    for turn in missing {
-        events(Event::Step(format!(
-            "round {} of {}: {}",
-            turn.round, plan.rounds, turn.mode
-        )));
-        clock.show(events);
-        results.forget_guest(turn.mode, turn.round);
-        match bed.measure(turn, &mut || clock.ran(events)) {
-            Ok(measured) => {
-                failed = 0;
-                take(results, turn, measured, events);
-            }
-            Err(error) => {
-                failed += 1;
-                let problem = format!("round {}, {}: {error:#}", turn.round, turn.mode);
-                events(Event::Warning(problem.clone()));
-                results.problems.push(problem);
-            }
-        }
-        clock.guest_done();
-        results.summarize();
-        keep(results)?;
-        if failed == GIVE_UP_AFTER {
-            let what = format!("given up after {failed} guests in a row that failed");
-            results.problems.push(what);
-            return keep(results);
+    let clock = Clock::new(&results.plan, missing.len());
+    let mut drive = Drive {
+        missing,
+        failed: 0,
+        clock,
+        results,
+        keep,
+        events,
+    };
+    let (tell, news) = mpsc::channel();
+    thread::scope(|scope| {
+        let hands = beds.iter_mut().enumerate().map(|(bed, measurer)| {
+            let (give, turns) = mpsc::channel();
+            let tell = tell.clone();
+            scope.spawn(move || serve(*measurer, bed, &turns, &tell));
+            give
+        });
+        let hands: Vec<_> = hands.collect();
+        drive.hand_out(&hands, &news)
+    })?;
+    drive.results.summarize();
+    (drive.keep)(drive.results)
+}
+
+/// What a bed has to say.
+enum News {
+    Ran,
+    Done {
+        bed: usize,
+        turn: Turn,
+        measured: Result<Measured>,
+    },
+}
+
+/// Measures one turn after the other on one bed, until no more come.
+fn serve(
+    measurer: &mut dyn Bed,
+    bed: usize,
+    turns: &mpsc::Receiver<Turn>,
+    tell: &mpsc::Sender<News>,
+) {
+    for turn in turns {
+        // Nobody listens any more once the results cannot be written: then nothing is to be told.
+        let measured = measurer.measure(turn, &mut || drop(tell.send(News::Ran)));
+        let done = News::Done {
+            bed,
+            turn,
+            measured,
+        };
+        if tell.send(done).is_err() {
+            return;
         }
     }
-    results.summarize();
-    keep(results)
+}
+
+struct Drive<'a, 'e> {
+    missing: VecDeque<Turn>,
+    /// Guests in a row that failed.
+    failed: u32,
+    clock: Clock,
+    results: &'a mut Results,
+    keep: &'a mut dyn FnMut(&Results) -> Result<()>,
+    events: Events<'e>,
+}
+
+impl Drive<'_, '_> {
+    fn hand_out(
+        &mut self,
+        hands: &[mpsc::Sender<Turn>],
+        news: &mpsc::Receiver<News>,
+    ) -> Result<()> {
+        let mut free: Vec<usize> = (0..hands.len()).rev().collect();
+        loop {
+            while let Some(bed) = free.pop() {
+                let Some(turn) = self.next() else {
+                    free.push(bed);
+                    break;
+                };
+                self.begin(turn);
+                hands[bed].send(turn)?;
+            }
+            if free.len() < hands.len() {
+                match news.recv()? {
+                    News::Ran => self.clock.ran(self.events),
+                    News::Done {
+                        bed,
+                        turn,
+                        measured,
+                    } => {
+                        free.push(bed);
+                        self.done(turn, measured)?;
+                    }
+                }
+            } else if !self.extend() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// None also where the rest would fail too.
+    fn next(&mut self) -> Option<Turn> {
+        if self.failed >= GIVE_UP_AFTER {
+            return None;
+        }
+        self.missing.pop_front()
+    }
+
+    fn begin(&mut self, turn: Turn) {
+        let rounds = self.results.plan.rounds;
+        let what = format!("round {} of {rounds}: {}", turn.round, turn.mode);
+        (self.events)(Event::Step(what));
+        self.clock.show(self.events);
+        self.results.forget_guest(turn.mode, turn.round);
+    }
+
+    fn done(&mut self, turn: Turn, measured: Result<Measured>) -> Result<()> {
+        match measured {
+            Ok(measured) => {
+                self.failed = 0;
+                take(self.results, turn, measured, self.events);
+            }
+            Err(error) => {
+                self.failed += 1;
+                let problem = format!("round {}, {}: {error:#}", turn.round, turn.mode);
+                (self.events)(Event::Warning(problem.clone()));
+                self.results.problems.push(problem);
+                if self.failed == GIVE_UP_AFTER {
+                    let what = format!("given up after {} guests in a row that failed", self.failed);
+                    self.results.problems.push(what);
+                }
+            }
+        }
+        self.clock.guest_done();
+        self.results.summarize();
+        (self.keep)(self.results)
+    }
+
+    /// Plans one more round, where intervals are too wide for the plan and it allows one.
+    fn extend(&mut self) -> bool {
+        if self.failed >= GIVE_UP_AFTER || !self.results.wants_another_round() {
+            return false;
+        }
+        self.results.plan.rounds += 1;
+        let plan = &self.results.plan;
+        let what = format!("intervals are still too wide: round {}", plan.rounds);
+        (self.events)(Event::Step(what));
+        self.missing.extend(round_of(plan, plan.rounds));
+        self.clock.more(plan, self.missing.len());
+        true
+    }
 }
 
 fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
@@ -97,6 +225,11 @@ fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
     environment.kernel_version = measured.kernel;
     let lines = &mut environment.qemu_command_lines.guests;
     lines.entry(turn.mode).or_insert(measured.command_line);
+    for problem in measured.problems {
+        let problem = format!("round {}, {}: {problem}", turn.round, turn.mode);
+        events(Event::Warning(problem.clone()));
+        results.problems.push(problem);
+    }
     for (workload, sample) in measured.samples {
         for problem in &sample.problems {
             events(Event::Warning(format!(
@@ -119,7 +252,7 @@ struct Clock {
 
 impl Clock {
     fn new(plan: &Plan, guests: usize) -> Clock {
-        let per_guest = 1 + plan.workloads.len() as u64 * u64::from(plan.repeats);
+        let per_guest = per_guest(plan);
         Clock {
             per_guest,
             total: per_guest * guests as u64,
@@ -129,15 +262,19 @@ impl Clock {
         }
     }
 
+    fn more(&mut self, plan: &Plan, guests: usize) {
+        self.total += per_guest(plan) * guests as u64;
+    }
+
     fn ran(&mut self, events: Events) {
         self.done += 1;
         self.show(events);
     }
 
-    /// Also after a guest that failed half-way.
+    /// Also after a guest that failed half-way; others may be half-way on other beds.
     fn guest_done(&mut self) {
         self.guests_done += 1;
-        self.done = self.guests_done * self.per_guest;
+        self.done = self.done.max(self.guests_done * self.per_guest);
     }
 
     fn show(&self, events: Events) {
@@ -154,6 +291,10 @@ impl Clock {
         let left = self.total.saturating_sub(self.done) as f64 * per_run;
         (self.guests_done > 0).then(|| Duration::from_secs_f64(left))
     }
+}
+
+fn per_guest(plan: &Plan) -> u64 {
+    1 + plan.workloads.len() as u64 * u64::from(plan.repeats)
 }
 
 #[cfg(test)]
@@ -233,7 +374,7 @@ mod tests {
             kept += 1;
             Ok(())
         };
-        drive(results, &mut bed, &mut keep, &mut |event| {
+        drive(results, &mut [&mut bed], &mut keep, &mut |event| {
             events.push(event)
         })
         .unwrap();
@@ -307,6 +448,50 @@ mod tests {
         let (turns, ..) = rehearse(&mut results, vec![2, 3, 4]);
         assert_eq!(turns.len(), 4);
         assert_eq!(results.problems.len(), 4);
+    }
+
+    #[test]
+    fn two_beds_share_the_guests_between_them() {
+        let mut results = results(2);
+        let bed = || Rehearsal {
+            plan: Some(results.plan.clone()),
+            ..Rehearsal::default()
+        };
+        let (mut one, mut other) = (bed(), bed());
+        drive(
+            &mut results,
+            &mut [&mut one, &mut other],
+            &mut |_| Ok(()),
+            &mut |_| (),
+        )
+        .unwrap();
+        assert!(results.is_complete());
+        assert_eq!(one.turns.len() + other.turns.len(), 6);
+        assert!(one.turns.iter().all(|turn| !other.turns.contains(turn)));
+    }
+
+    #[test]
+    fn results_that_cannot_be_kept_end_it() {
+        let mut results = results(2);
+        let mut bed = Rehearsal {
+            plan: Some(results.plan.clone()),
+            ..Rehearsal::default()
+        };
+        let mut keep = |_: &Results| anyhow::bail!("no space");
+        let ended = drive(&mut results, &mut [&mut bed], &mut keep, &mut |_| ());
+        assert_eq!(ended.unwrap_err().to_string(), "no space");
+        assert_eq!(bed.turns.len(), 1);
+    }
+
+    #[test]
+    fn rounds_are_added_while_intervals_are_too_wide_up_to_the_cap() {
+        let mut results = results(2);
+        results.plan.rounds_at_most = Some(4);
+        results.plan.precision = Some(0.01);
+        // Samples without numbers can never be narrow enough.
+        let (turns, ..) = rehearse(&mut results, vec![]);
+        assert_eq!((turns.len(), results.plan.rounds), (12, 4));
+        assert!(results.is_complete());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         host_is_machine: here,
         accelerator: (!here).then(|| accel.to_string()),
         ns_per_instruction: (!here && accel == Accel::Tcg).then_some(1),
+        exit_cost_ns: (!here && accel == Accel::Tcg).then_some(spec.exit_cost_ns),
+        parallel_clock: settings.parallel_clock,
     };
     Ok(Environment {
         kernel_version: String::new(),
@@ -76,10 +78,18 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
     })
 }
 
+/// What this machine could still give to programs, in bytes.
+pub fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
 /// Two measurements with the same value may be joined.
 fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) -> Result<String> {
     let tools = &settings.tools;
-    let mut parts = vec![
+    let parts = [
         serde_json::to_string(configuration).context("a configuration is plain data")?,
         sha256(&tools.qemu)?,
         sha256(&tools.agent)?,
@@ -90,13 +100,8 @@ fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) 
             .transpose()?
             .unwrap_or_default(),
         plan.vcpus.to_string(),
+        plan.guests.to_string(),
     ];
-    // Not the selection of workloads: more of them may join later.
-    parts.extend(
-        super::workloads::QUICK
-            .iter()
-            .map(|workload| format!("{}={}", workload.name, workload.work)),
-    );
     Ok(crate::cache::key(parts.iter().map(String::as_bytes)))
 }
 

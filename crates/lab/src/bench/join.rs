@@ -51,18 +51,30 @@ pub fn report(stdout: &[u8]) -> Result<Report> {
     serde_json::from_str(line).with_context(|| format!("reading the workload's report {line}"))
 }
 
-/// The sample of one run.
-pub fn sample(report: &Report, counts: &WindowCounts, emulator: Option<&EmulatorWindow>) -> Sample {
-    let sum = |of: fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
+/// The sample of one run in one guest.  `exit_cost_ns` is what the emulator charged for each world
+/// switch.
+pub fn sample(
+    report: &Report,
+    counts: &WindowCounts,
+    emulator: Option<&EmulatorWindow>,
+    exit_cost_ns: u32,
+) -> Sample {
+    let sum = |of: &dyn Fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
     let mut sample = Sample {
         exits: Some(counts.total()),
         exits_by_reason: Some(counts.by_reason()),
         exits_by_cause: Some(counts.by_cause()),
         msr_writes: Some(counts.msr_writes()),
         ticks_delivered: counts.ticks_delivered(),
-        world_switches: sum(|cpu| cpu.world_switches),
-        host_instructions: sum(|cpu| cpu.host_instructions),
-        guest_instructions: sum(|cpu| cpu.guest_instructions),
+        world_switches: sum(&|cpu| cpu.world_switches),
+        host_instructions: sum(&|cpu| cpu.host_instructions),
+        guest_instructions: sum(&|cpu| cpu.guest_instructions),
+        cpu_ns: sum(&|cpu| {
+            // In the lab an instruction is a nanosecond.
+            cpu.host_instructions
+                + cpu.guest_instructions
+                + cpu.world_switches * u64::from(exit_cost_ns)
+        }),
         duration_ns: Some(counts.duration_ns()),
         guest_duration_ns: Some(report.duration_ns),
         user_ns: Some(clock_ticks(report.cpu_user_ticks)),
@@ -75,6 +87,57 @@ pub fn sample(report: &Report, counts: &WindowCounts, emulator: Option<&Emulator
     };
     sample.problems = doubts(&sample);
     sample
+}
+
+/// What guests that ran side by side did together, as if they were one: counts add up, and the
+/// longest time is the time.  Of one sample, that sample.
+pub fn together(parts: Vec<Sample>) -> Sample {
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next().unwrap_or_default();
+    for part in parts {
+        add(&mut whole.exits, part.exits);
+        add(&mut whole.ticks_delivered, part.ticks_delivered);
+        add(&mut whole.world_switches, part.world_switches);
+        add(&mut whole.host_instructions, part.host_instructions);
+        add(&mut whole.guest_instructions, part.guest_instructions);
+        add(&mut whole.cpu_ns, part.cpu_ns);
+        add(&mut whole.user_ns, part.user_ns);
+        add(&mut whole.system_ns, part.system_ns);
+        add(&mut whole.idle_ns, part.idle_ns);
+        add_map(&mut whole.exits_by_reason, part.exits_by_reason);
+        add_map(&mut whole.exits_by_cause, part.exits_by_cause);
+        add_map(&mut whole.msr_writes, part.msr_writes);
+        whole.duration_ns = longest(whole.duration_ns, part.duration_ns);
+        whole.guest_duration_ns = longest(whole.guest_duration_ns, part.guest_duration_ns);
+        let before = whole.per_vcpu.len() as u32;
+        whole.per_vcpu.extend(part.per_vcpu.into_iter().map(|vcpu| VcpuSample {
+            vcpu: before + vcpu.vcpu,
+            ..vcpu
+        }));
+        for (name, value) in part.metrics {
+            *whole.metrics.entry(name).or_default() += value;
+        }
+        whole.problems.extend(part.problems);
+    }
+    whole
+}
+
+/// A sum of which a part is not known is not known.
+fn add(whole: &mut Option<u64>, part: Option<u64>) {
+    *whole = whole.zip(part).map(|(whole, part)| whole + part);
+}
+
+fn longest(whole: Option<u64>, part: Option<u64>) -> Option<u64> {
+    whole.zip(part).map(|(whole, part)| whole.max(part))
+}
+
+fn add_map<K: Ord>(whole: &mut Option<BTreeMap<K, u64>>, part: Option<BTreeMap<K, u64>>) {
+    *whole = whole.take().zip(part).map(|(mut whole, part)| {
+        for (key, count) in part {
+            *whole.entry(key).or_default() += count;
+        }
+        whole
+    });
 }
 
 fn clock_ticks(ticks: u64) -> u64 {

@@ -7,6 +7,8 @@ mod environment;
 mod in_effect;
 mod join;
 mod run;
+mod runs;
+pub mod sets;
 mod store;
 pub mod workloads;
 

@@ -3,7 +3,8 @@
 
 use super::{
     bed::{GuestPattern, LabBed},
-    drive, environment, store,
+    drive::{self, Bed},
+    environment, store,
 };
 use crate::{
     accel::Accel,
@@ -30,6 +31,8 @@ pub struct Kernel {
 }
 
 pub struct Settings {
+    /// Which bench, as results name it.
+    pub bench: &'static str,
     pub plan: Plan,
     pub kernel: Kernel,
     /// None where the machine is the host.
@@ -37,6 +40,14 @@ pub struct Settings {
     pub tools: Tools,
     pub accel: Accel,
     pub memory: Size,
+    /// Behind each guest's /dev/vda; none: it has none.
+    pub disk: Option<Size>,
+    /// Virtual time in ns that the emulator charges for each world switch.
+    pub exit_cost_ns: u32,
+    /// CPUs that run at once share virtual time between them.
+    pub parallel_clock: bool,
+    /// Hosts at the same time; none: as many as this machine bears.
+    pub jobs: Option<usize>,
     pub output: PathBuf,
     /// Insist on continuing `output`.
     pub resume: bool,
@@ -94,23 +105,17 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     let resumed = drive::order(&results.plan)
         .filter(|turn| results.has_guest(turn.mode, turn.round))
         .count();
-    if !results.is_complete() {
-        let mut bed = LabBed {
-            spec,
-            tools: &settings.tools,
-            guest: GuestPattern {
-                kernel: settings.kernel.image.clone(),
-                memory: settings.memory,
-                append: Vec::new(),
-            },
-            plan: settings.plan.clone(),
-            host: None,
-        };
-        describe(&mut results, &bed.host(events)?.host)?;
-        let mut keep = |results: &Results| store::write(&settings.output, results);
-        drive::drive(&mut results, &mut bed, &mut keep, events)?;
-    }
     results.summarize();
+    if !results.is_complete() || results.wants_another_round() {
+        let missing = drive::order(&results.plan).count() - resumed;
+        let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
+            .map(|_| bed(settings, spec.clone()))
+            .collect();
+        describe(&mut results, &beds[0].host(events)?.host)?;
+        let mut keep = |results: &Results| store::write(&settings.output, results);
+        let mut beds: Vec<_> = beds.iter_mut().map(|bed| bed as &mut dyn Bed).collect();
+        drive::drive(&mut results, &mut beds, &mut keep, events)?;
+    }
     Ok(Outcome {
         results,
         output: settings.output.clone(),
@@ -118,15 +123,45 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     })
 }
 
+fn bed(settings: &Settings, spec: HostSpec) -> LabBed<'_> {
+    LabBed {
+        spec,
+        tools: &settings.tools,
+        guest: GuestPattern {
+            kernel: settings.kernel.image.clone(),
+            memory: settings.memory,
+            disk: settings.disk,
+            append: Vec::new(),
+        },
+        plan: settings.plan.clone(),
+        host: None,
+    }
+}
+
+/// An emulated host keeps one CPU of the machine busy, and neither its counts nor its clock depend
+/// on what else the machine does.  Real hosts would disturb each other.
+fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
+    if spec.place == Place::Here || spec.accel.resolve() != Accel::Tcg {
+        return 1;
+    }
+    let memory = environment::available_memory() / 2 / spec.memory.bytes().max(1);
+    let bearable = (paratick_host::online_cpus() as usize).min(memory as usize);
+    settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
+}
+
 fn host_spec(settings: &Settings) -> HostSpec {
     let (kernel, place) = match &settings.host_kernel {
         Some(kernel) => (kernel.image.clone(), Place::Lab),
         None => (PathBuf::new(), Place::Here),
     };
-    let mut spec = HostSpec::for_guests(kernel, settings.plan.vcpus, settings.memory);
+    let plan = &settings.plan;
+    let memory = Size(settings.memory.bytes() + settings.disk.map_or(0, Size::bytes));
+    let memory = Size(memory.bytes() * u64::from(plan.guests));
+    let mut spec = HostSpec::for_guests(kernel, plan.vcpus, memory);
     spec.place = place;
     spec.accel = settings.accel;
     spec.plugin_out = true;
+    spec.exit_cost_ns = settings.exit_cost_ns;
     spec
 }
 
@@ -134,7 +169,7 @@ fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
     Ok(Results {
         schema: SCHEMA.into(),
         tool_version: env!("CARGO_PKG_VERSION").into(),
-        bench: "quick".into(),
+        bench: settings.bench.into(),
         started: settings.started.clone(),
         plan: settings.plan.clone(),
         environment: environment::collect(settings, spec, &settings.plan)?,

@@ -36,15 +36,16 @@ pub fn finish_writing() {
 }
 
 /// Where results go that nobody gave a place: named by when they began.
-pub fn default_path(bench: &str, started: &str) -> Result<PathBuf> {
-    let name: String = started.chars().filter(|c| !":-".contains(*c)).collect();
+pub fn default_path(bench: &str, folder: bool, started: &str) -> Result<PathBuf> {
+    let time: String = started.chars().filter(|c| !":-".contains(*c)).collect();
+    let end = if folder { "" } else { ".json" };
     Ok(cache::dir()?
         .join("results")
-        .join(format!("{bench}-{name}.json")))
+        .join(format!("{bench}-{time}{end}")))
 }
 
 /// The newest results that nobody gave a place.
-pub fn latest(bench: &str) -> Result<PathBuf> {
+pub fn latest(bench: &str, is_folder: bool) -> Result<PathBuf> {
     let folder = cache::dir()?.join("results");
     let prefix = format!("{bench}-");
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -52,7 +53,9 @@ pub fn latest(bench: &str) -> Result<PathBuf> {
         .map(|entry| entry.path())
         .filter(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(&prefix) && name.ends_with(".json")
+            name.starts_with(&prefix)
+                && path.is_dir() == is_folder
+                && (is_folder || name.ends_with(".json"))
         })
         .max()
         .ok_or_else(|| {
@@ -142,12 +145,16 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
         }
         return set_aside(path, &what, fresh, events);
     }
+    let mut plan = fresh.plan.clone();
+    // Rounds that were added because intervals were too wide.
+    let most = plan.rounds_at_most.unwrap_or(0);
+    plan.rounds = plan.rounds.max(found.plan.rounds.min(most));
     let continued = Results {
-        plan: fresh.plan.clone(),
+        plan,
         // The first measurement's own: its guests' command lines are in it.
         ..found
     };
-    if continued.is_complete() && !resume {
+    if continued.is_complete() && !continued.wants_another_round() && !resume {
         return set_aside(path, "it is complete", fresh, events);
     }
     Ok(continued)
@@ -167,6 +174,9 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
 
 /// What keeps two measurements from being one.
 fn difference(found: &Results, fresh: &Results) -> Option<String> {
+    if let Some(workload) = changed_workload(found, fresh) {
+        return Some(format!("workload {workload} is another there"));
+    }
     let (old, new) = (&found.environment, &fresh.environment);
     if found.bench != fresh.bench {
         return Some(format!("it is of bench {}", found.bench));
@@ -191,10 +201,20 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
         .map(|(_, what)| *what)
         .collect();
     Some(match differ.as_slice() {
-        [] => "the emulator, the agent or the workloads' sizes differ".into(),
+        [] => "the emulator or the agent differs, or the cost of an exit".into(),
         [one] => format!("{one} differs"),
         several => format!("{} differ", several.join(", ")),
     })
+}
+
+/// A workload that both plan, and whose work or program differs.  A selection may differ.
+fn changed_workload<'a>(found: &Results, fresh: &'a Results) -> Option<&'a str> {
+    let old = &found.plan.workloads;
+    let changed = fresh.plan.workloads.iter().find(|new| {
+        old.iter()
+            .any(|old| old.workload == new.workload && old != *new)
+    });
+    changed.map(|workload| workload.workload.as_str())
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {

@@ -24,6 +24,16 @@ const fn quick(name: &'static str, work: u64) -> Quick {
     Quick { name, work }
 }
 
+/// The agent's workload behind a name in results: the paper's W1 to W4 are two of ours, in one or
+/// in several guests.
+pub fn agents_name(workload: &str) -> &str {
+    match workload {
+        "W1" | "W2" => "idle",
+        "W3" | "W4" => "sync",
+        own => own,
+    }
+}
+
 /// A workload that the bench does not have.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("no workload '{0}'\nhint: the workloads are {names}", names = names())]

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench table1`.
+
+use super::common::{Common, Place};
+use anyhow::Result;
+use clap::Args;
+use paratick_lab::bench::sets::{self, Scale};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct Options {
+    /// Only so much as half an hour for all benches allows
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(options: Options) -> Result<ExitCode> {
+    let scale = if options.quick { Scale::Quick } else { Scale::Full };
+    let bench = options.common.check("table1", sets::table1(scale), Place::Folder)?;
+    let outcomes = bench.measure()?;
+    bench.conclude(&outcomes)
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running a plan's workloads in guests that are up.
+
+use super::{join, workloads};
+use crate::{
+    exec::{Exec, ExecResult},
+    guest::Guest,
+};
+use anyhow::Result;
+use paratick_core::{
+    results::{Plan, PlannedWorkload, Program},
+    workload::Report,
+};
+use std::{thread, time::Duration};
+
+/// Wall-clock limit of one run; the longest, on 64 emulated vCPUs, take some minutes.
+const RUN_LIMIT: Duration = Duration::from_secs(900);
+/// Where a program finds its input in the guest, as $DIR, and where it runs: in memory.
+const FOLDER: &str = "/tmp/paratick";
+
+/// One finished run whose counts are still to be fetched.
+pub struct Run {
+    workload: PlannedWorkload,
+    pub repeat: u32,
+    pub window: u32,
+    /// One of each guest, in their order.
+    pub reports: Vec<Report>,
+}
+
+impl Run {
+    /// With the work that was done in each guest: with one thread for each vCPU that is more than
+    /// was asked of each.
+    pub fn done(&self) -> PlannedWorkload {
+        PlannedWorkload {
+            work: self.reports[0].work,
+            ..self.workload.clone()
+        }
+    }
+}
+
+/// Runs the workloads in turn, in all guests at once, and all of them again for every repeat: so a
+/// drift within the guests' life meets all of them.  A workload that fails is told and left away;
+/// an error means that the guests themselves are of no more use.
+pub fn all(
+    guests: &[Guest],
+    agent: &str,
+    plan: &Plan,
+    ran: &mut dyn FnMut(),
+) -> Result<(Vec<Run>, Vec<String>)> {
+    let (mut runs, mut problems) = (Vec::new(), Vec::new());
+    let mut workloads = Vec::new();
+    for workload in &plan.workloads {
+        match in_each(guests, |guest| prepare(guest, workload))? {
+            Ok(_) => workloads.push(workload),
+            Err(why) => problems.push(format!("preparing {}: {why}", workload.workload)),
+        }
+    }
+    let mut window = 0;
+    for repeat in 1..=plan.repeats {
+        let mut failed = Vec::new();
+        for workload in &workloads {
+            window += 1;
+            match in_each(guests, |guest| run_one(guest, agent, workload, window))? {
+                Ok(reports) => runs.push(Run {
+                    workload: (*workload).clone(),
+                    repeat,
+                    window,
+                    reports,
+                }),
+                Err(why) => {
+                    failed.push(workload.workload.clone());
+                    problems.push(format!("running {} (run {repeat}): {why}", workload.workload));
+                }
+            }
+            ran();
+        }
+        workloads.retain(|workload| !failed.contains(&workload.workload));
+    }
+    Ok((runs, problems))
+}
+
+/// What a guest said; the text is why its workload failed.
+type Said<T> = std::result::Result<T, String>;
+
+/// Does something in all guests at once.
+fn in_each<T: Send>(
+    guests: &[Guest],
+    what: impl Fn(&Guest) -> Result<Said<T>> + Sync,
+) -> Result<Said<Vec<T>>> {
+    thread::scope(|scope| {
+        let what = &what;
+        let running: Vec<_> = guests
+            .iter()
+            .map(|guest| scope.spawn(move || what(guest)))
+            .collect();
+        let said = running.into_iter().map(|guest| match guest.join() {
+            Ok(said) => said,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        // All are waited for, whatever the first says.
+        let said: Vec<_> = said.collect();
+        said.into_iter().collect()
+    })
+}
+
+/// Makes a program's input, and runs it once: what it needs of its files is then in memory.
+fn prepare(guest: &Guest, workload: &PlannedWorkload) -> Result<Said<()>> {
+    let Some(program) = &workload.program else {
+        return Ok(Ok(()));
+    };
+    let folder = folder(workload);
+    let input = program.prepare.as_deref().unwrap_or("true");
+    let script = format!(
+        "mkdir -p {folder} && cd {folder} && {{ {input}\n}} && {{ {}\n}}",
+        program.command
+    );
+    let result = guest.exec(exec(["sh", "-c", &script], workload))?;
+    Ok(checked(&result).map(drop))
+}
+
+fn run_one(
+    guest: &Guest,
+    agent: &str,
+    workload: &PlannedWorkload,
+    window: u32,
+) -> Result<Said<Report>> {
+    let (work, window) = (workload.work.to_string(), window.to_string());
+    let (name, command) = match &workload.program {
+        None => (workloads::agents_name(&workload.workload), None),
+        Some(Program { command, .. }) => ("program", Some(command.as_str())),
+    };
+    let mut argv = vec![
+        agent, "workload", name, "--work", &work, "--window", &window,
+    ];
+    argv.extend(command.map(|command| ["--", "sh", "-c", command]).into_iter().flatten());
+    let result = guest.exec(exec(argv, workload))?;
+    Ok(checked(&result).and_then(|result| {
+        join::report(&result.stdout).map_err(|error| format!("{error:#}"))
+    }))
+}
+
+fn folder(workload: &PlannedWorkload) -> String {
+    format!("{FOLDER}/{}", workload.workload)
+}
+
+fn exec<'a>(argv: impl IntoIterator<Item = &'a str>, workload: &PlannedWorkload) -> Exec {
+    let mut exec = Exec::new(argv).timeout(RUN_LIMIT);
+    if workload.program.is_some() {
+        exec.cwd = folder(workload).into();
+        exec.env.push(("DIR".into(), folder(workload)));
+    }
+    exec
+}
+
+fn checked(result: &ExecResult) -> Said<&ExecResult> {
+    if result.code == 0 {
+        return Ok(result);
+    }
+    let said = String::from_utf8_lossy(&result.stderr);
+    Err(format!("it ended with code {}: {}", result.code, said.trim()))
+}

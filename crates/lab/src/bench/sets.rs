@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the benches measure: one set is guests of one size, and what runs in them.
+
+use super::workloads::{self, Quick};
+use paratick_core::{
+    mode::{Mode, TickMode},
+    results::{Plan, PlannedWorkload},
+    size::Size,
+    workload,
+};
+
+/// One measurement, and what it needs besides kernels and tools.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Which bench it belongs to, as results name it.
+    pub bench: &'static str,
+    /// Its results file's name, where a bench has several.
+    pub name: String,
+    pub plan: Plan,
+    /// Of each guest.
+    pub memory: Size,
+    /// Behind each guest's /dev/vda.
+    pub disk: Option<Size>,
+    pub exit_cost_ns: u32,
+    pub parallel_clock: bool,
+}
+
+/// How much of a bench is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Small enough that all of the paper's evaluation ends within half an hour on 2 cores.
+    Quick,
+    Full,
+}
+
+pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
+    let plain = |tick: &TickMode| Mode {
+        tick: *tick,
+        poll: false,
+    };
+    ticks.iter().map(plain).collect()
+}
+
+/// The paper's baseline, today's kernel, and paratick.
+pub fn papers_modes() -> Vec<Mode> {
+    modes(&[
+        TickMode::TicklessStop,
+        TickMode::Tickless,
+        TickMode::Paratick,
+    ])
+}
+
+/// vCPUs of each of Table 1's guests, by the paper.
+pub const TABLE1_VCPUS: u32 = 16;
+/// How much each of Table 1's runs does, where the paper's took 10 s: 2000 ms, or as many
+/// synchronizations, of which `sync` does one a millisecond.  Exits are in proportion to it.
+const TABLE1_WORK: u64 = 2000;
+/// Behind the guests' /dev/vda, in the host's memory: no real disk's time is in the numbers.
+const DISK: Size = Size::mib(64);
+
+/// The project's own small workloads.
+pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
+    let polling = |tick| Mode { tick, poll: true };
+    let mut every = modes(&[
+        TickMode::Periodic,
+        TickMode::Tickless,
+        TickMode::TicklessStop,
+        TickMode::Paratick,
+    ]);
+    every.extend([polling(TickMode::Tickless), polling(TickMode::Paratick)]);
+    let reads = workloads.iter().any(|workload| workload.name == "block");
+    Set {
+        bench: "quick",
+        name: "quick".into(),
+        plan: super::plan(vcpus, every, workloads.iter().copied(), 3, 2),
+        memory: Size::mib(512),
+        disk: reads.then_some(DISK),
+        exit_cost_ns: 0,
+        parallel_clock: false,
+    }
+}
+
+/// Table 1 (section 3.3): W1 and W3 in one guest, W2 and W4 in four on the same pCPUs.
+pub fn table1(scale: Scale) -> Vec<Set> {
+    let rounds = match scale {
+        Scale::Quick => 1,
+        Scale::Full => 3,
+    };
+    [(1, ["W1", "W3"]), (4, ["W2", "W4"])]
+        .map(|(guests, names)| {
+            let every = modes(&[
+                TickMode::Periodic,
+                TickMode::TicklessStop,
+                TickMode::Tickless,
+                TickMode::Paratick,
+            ]);
+            let planned = names.map(|name| of_table1(name, TABLE1_WORK));
+            Set {
+                bench: "table1",
+                name: format!("table1-{guests}"),
+                plan: Plan {
+                    guests,
+                    ..super::plan(TABLE1_VCPUS, every, planned, rounds, 2)
+                },
+                memory: Size::mib(256),
+                disk: None,
+                exit_cost_ns: 0,
+                parallel_clock: true,
+            }
+        })
+        .to_vec()
+}
+
+fn of_table1(name: &str, work: u64) -> PlannedWorkload {
+    let known = workload::find(workloads::agents_name(name));
+    PlannedWorkload {
+        workload: name.into(),
+        work,
+        unit: known.expect("a test holds both tables together").unit.into(),
+        program: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_knows_the_workloads_of_table_1() {
+        for set in table1(Scale::Quick) {
+            for planned in &set.plan.workloads {
+                assert!(workload::find(workloads::agents_name(&planned.workload)).is_some());
+            }
+        }
+    }
+}
