@@ -2,6 +2,7 @@
 //! What paratick computes without touching a file, a process or a clock.
 
 pub mod cause;
+pub mod compare;
 pub mod exits;
 pub mod mode;
 pub mod reason;
