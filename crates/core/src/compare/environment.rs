@@ -135,10 +135,15 @@ fn configuration(found: &mut Differences, old: &Configuration, new: &Configurati
         old.ns_per_instruction.map(|n| ns(n.into())),
         new.ns_per_instruction.map(|n| ns(n.into())),
     );
-    found.maybe(
+    // Older files say null where newer ones say 0.
+    let cost = |cost: Option<u32>| match cost.unwrap_or(0) {
+        0 => "none".to_string(),
+        cost => ns(cost.into()),
+    };
+    found.look(
         "cost of a world switch",
-        old.exit_cost_ns.map(|n| ns(n.into())),
-        new.exit_cost_ns.map(|n| ns(n.into())),
+        cost(old.exit_cost_ns),
+        cost(new.exit_cost_ns),
     );
     let clock = |parallel: bool| match parallel {
         true => "shared by CPUs that run at once",

@@ -231,8 +231,9 @@ fn what_differs_is_named_with_both_values() {
     );
     assert_eq!(
         differing(|r| r.environment.configuration.exit_cost_ns = Some(1400)),
-        one("cost of a world switch", "none or unknown", "1400 ns")
+        one("cost of a world switch", "none", "1400 ns")
     );
+    assert!(differing(|r| r.environment.configuration.exit_cost_ns = Some(0)).is_empty());
     assert_eq!(
         differing(|r| r.environment.qemu_version = Some("QEMU 7.2".into())),
         one("QEMU", "none or unknown", "QEMU 7.2")
