@@ -2,6 +2,7 @@
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emulator;
 mod kernel;
@@ -48,6 +49,7 @@ enum Verb {
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Compare(compare::Args),
     Doctor(doctor::Args),
 }
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
