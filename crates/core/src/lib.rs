@@ -4,6 +4,7 @@
 pub mod cause;
 pub mod exits;
 pub mod mode;
+pub mod model;
 pub mod reason;
 pub mod results;
 pub mod size;
