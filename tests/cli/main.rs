@@ -6,4 +6,5 @@ mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod support;

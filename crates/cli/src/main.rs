@@ -6,6 +6,7 @@ mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod progress;
 mod signals;
 
@@ -48,6 +49,7 @@ enum Verb {
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Model(model::Args),
     Doctor(doctor::Args),
 }
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Model(args) => model::run(args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

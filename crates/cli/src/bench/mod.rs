@@ -3,7 +3,7 @@
 
 mod common;
 mod kernel;
-mod number;
+pub mod number;
 mod quick;
 mod table;
 mod table1;

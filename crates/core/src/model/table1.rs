@@ -103,7 +103,7 @@ pub struct Counting {
 }
 
 const AS_WRITTEN: Counting = Counting {
-    what: "as written: two exits per tick, two per idle period",
+    what: "2 a tick, 2 an idle period: as written",
     per_tick: 2.0,
     per_idle_period: 2.0,
     vcpus: VCPUS,
@@ -115,28 +115,28 @@ const AS_WRITTEN: Counting = Counting {
 pub const COUNTINGS: [Counting; 6] = [
     AS_WRITTEN,
     Counting {
-        what: "one exit per tick, two per idle period",
+        what: "1 a tick, 2 an idle period",
         per_tick: 1.0,
         ..AS_WRITTEN
     },
     Counting {
-        what: "one exit per tick, one per idle period",
+        what: "1 a tick, 1 an idle period",
         per_tick: 1.0,
         per_idle_period: 1.0,
         ..AS_WRITTEN
     },
     Counting {
-        what: "as written, but 125 Hz",
+        what: "as written, with 125 Hz",
         hz: Hz(125),
         ..AS_WRITTEN
     },
     Counting {
-        what: "as written, but 8 vCPUs",
+        what: "as written, with 8 vCPUs",
         vcpus: 8,
         ..AS_WRITTEN
     },
     Counting {
-        what: "as written, but 5 s",
+        what: "as written, in 5 s",
         time: Nanos(5 * Nanos::SECOND.0),
         ..AS_WRITTEN
     },
