@@ -7,4 +7,5 @@ mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod support;

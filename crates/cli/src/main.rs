@@ -7,6 +7,7 @@ mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod progress;
 mod signals;
 
@@ -50,6 +51,7 @@ enum Verb {
     #[command(subcommand)]
     Lab(lab::Verb),
     Compare(compare::Args),
+    Model(model::Args),
     Doctor(doctor::Args),
 }
 
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
         Verb::Compare(args) => compare::run(&args),
+        Verb::Model(args) => model::run(args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

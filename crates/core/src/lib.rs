@@ -6,6 +6,7 @@ pub mod compare;
 pub mod exit_cost;
 pub mod exits;
 pub mod mode;
+pub mod model;
 pub mod reason;
 pub mod results;
 pub mod size;
