@@ -8,6 +8,7 @@ pub mod reason;
 pub mod results;
 pub mod size;
 pub mod stats;
+pub mod timeline;
 pub mod units;
 pub mod wire;
 pub mod workload;
