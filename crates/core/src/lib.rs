@@ -12,6 +12,7 @@ pub mod results;
 pub mod size;
 pub mod stats;
 pub mod throughput;
+pub mod timeline;
 pub mod units;
 pub mod wire;
 pub mod workload;

@@ -7,6 +7,7 @@ pub mod number;
 mod quick;
 mod table;
 mod table1;
+mod timeline;
 
 use crate::Usage;
 use anyhow::Result;
@@ -34,6 +35,12 @@ pub enum Verb {
     /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  Runs take 2 s of virtual time
     /// where the paper's took 10.  Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
+    /// Trace one idle cycle in every tick mode: which exit happens when
+    ///
+    /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
+    /// idle again and again, and of all cycles from one halt to the next the one that stands for most
+    /// is kept.  docs/timeline.md describes the file.
+    Timeline(timeline::Options),
     /// Print the tables of a results file
     Show {
         /// As `bench quick` wrote it
@@ -45,6 +52,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
         Verb::Table1(options) => table1::run(options),
+        Verb::Timeline(options) => timeline::run(options),
         Verb::Show { file } => show(&file),
     }
 }

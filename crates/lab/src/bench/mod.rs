@@ -10,6 +10,7 @@ mod run;
 mod runs;
 pub mod sets;
 mod store;
+pub mod timeline;
 pub mod workloads;
 
 pub use environment::now;
