@@ -241,6 +241,23 @@ mod tests {
     }
 
     #[test]
+    fn without_any_one_figure_the_default_is_what_the_document_says() {
+        let bounds: Vec<Published> = PUBLISHED
+            .into_iter()
+            .filter(|figure| figure.bounds_hardware)
+            .collect();
+        let without = |left_out: usize| {
+            let mut rest = bounds.clone();
+            rest.remove(left_out);
+            rounded_median(&rest).0
+        };
+        let defaults: Vec<u32> = (0..bounds.len()).map(without).collect();
+        let (least, most) = (defaults.iter().min(), defaults.iter().max());
+        assert_eq!((least, most), (Some(&1200), Some(&1500)));
+        assert!(DOCUMENT.contains("between 1 200 and 1 500"));
+    }
+
+    #[test]
     fn the_range_goes_from_nothing_to_twice_the_cost() {
         assert_eq!(range(Nanos(1000)).map(|n| n.0), [0, 500, 1000, 1500, 2000]);
     }
