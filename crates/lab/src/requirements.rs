@@ -33,6 +33,31 @@ pub fn packages() -> Result<Vec<Package>> {
     parse(LIST)
 }
 
+/// A package that is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("this needs {}, which {} not installed\nhint: apt-get install --no-install-recommends {}", names.join(", "), if names.len() == 1 { "is" } else { "are" }, names.join(" "))]
+pub struct Missing {
+    pub names: Vec<String>,
+}
+
+/// Fails where packages of the list are not installed.
+pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let known = packages()?;
+    let mut names = Vec::new();
+    for wanted in wanted {
+        let package = known.iter().find(|package| package.name == wanted);
+        let package = package
+            .with_context(|| format!("scripts/packages does not know the package {wanted}"))?;
+        if package.look().is_err() {
+            names.push(wanted.to_string());
+        }
+    }
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Missing { names }.into()),
+    }
+}
+
 fn parse(list: &str) -> Result<Vec<Package>> {
     let mut packages = vec![];
     let mut about = (String::new(), String::new(), false);

@@ -3,12 +3,15 @@
 
 use paratick_core::{
     results::{PlannedWorkload, Program},
+    size::Size,
     workload,
 };
 use serde::Deserialize;
 use std::sync::OnceLock;
 
 const LIST: &str = include_str!("programs.toml");
+/// What fio works on: the disk must be as large.
+pub const IO_DISK: Size = Size::mib(64);
 
 /// A program of Debian's, in the place of a workload of PARSEC's.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -254,6 +257,8 @@ mod tests {
             );
         }
         for job in io() {
+            let whole = format!("--size={} ", IO_DISK);
+            assert!(job.command.contains(&whole), "{} in {}", whole, job.command);
             assert!(!job.command.contains(['{', '}']), "{}", job.command);
         }
     }
