@@ -7,3 +7,4 @@ mod emulator;
 mod kernel;
 mod lab;
 mod support;
+mod timeline;
