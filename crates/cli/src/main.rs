@@ -2,10 +2,12 @@
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod progress;
 mod signals;
 
@@ -48,6 +50,8 @@ enum Verb {
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Compare(compare::Args),
+    Model(model::Args),
     Doctor(doctor::Args),
 }
 
@@ -57,6 +61,8 @@ fn main() -> ExitCode {
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Model(args) => model::run(args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

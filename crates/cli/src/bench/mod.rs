@@ -3,7 +3,8 @@
 
 mod common;
 mod kernel;
-mod number;
+pub mod number;
+mod programs;
 mod quick;
 mod table;
 mod table1;
@@ -41,6 +42,16 @@ pub enum Verb {
     /// idle again and again, and of all cycles from one halt to the next the one that stands for most
     /// is kept.  docs/timeline.md describes the file.
     Timeline(timeline::Options),
+    /// Run thirteen real programs on one vCPU (the paper's section 6.1)
+    ///
+    /// docs/programs.md says what they are, and for which workload of PARSEC's each stands.
+    Sequential(programs::Sequential),
+    /// Run the programs with a thread for each vCPU, in guests of 4, 16 and 64 (section 6.2)
+    ///
+    /// Results go to a folder, one file for each size.
+    Multithreaded(programs::Multithreaded),
+    /// Read and write a virtio disk with fio (section 6.3)
+    Io(programs::Io),
     /// Print the tables of a results file
     Show {
         /// As `bench quick` wrote it
@@ -52,6 +63,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
         Verb::Table1(options) => table1::run(options),
+        Verb::Sequential(options) => programs::sequential(options),
+        Verb::Multithreaded(options) => programs::multithreaded(options),
+        Verb::Io(options) => programs::io(options),
         Verb::Timeline(options) => timeline::run(options),
         Verb::Show { file } => show(&file),
     }

@@ -6,6 +6,7 @@ mod drive;
 mod environment;
 mod in_effect;
 mod join;
+pub mod programs;
 mod run;
 mod runs;
 pub mod sets;

@@ -162,6 +162,7 @@ pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     spec.accel = settings.accel;
     spec.plugin_out = true;
     spec.exit_cost_ns = settings.exit_cost_ns;
+    spec.parallel_clock = settings.parallel_clock;
     spec
 }
 

@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn results_without_a_place_are_named_by_when_they_began() {
-        let path = default_path("quick", "2026-01-02T03:04:05Z").unwrap();
+        let path = default_path("quick", false, "2026-01-02T03:04:05Z").unwrap();
         assert!(path.ends_with("results/quick-20260102T030405Z.json"));
     }
 }
