@@ -9,3 +9,4 @@ mod kernel;
 mod lab;
 mod model;
 mod support;
+mod timeline;

@@ -254,7 +254,7 @@ fn exit(reason: &str, msr: Option<&str>, moved_ns: Option<i64>) -> String {
     }
     if let Some(moved) = moved_ns {
         let side = if moved < 0 { "earlier" } else { "later" };
-        let _ = write!(text, ", {} {side} than before", Nanos(moved.unsigned_abs()));
+        let _ = write!(text, ", deadline {} {side}", Nanos(moved.unsigned_abs()));
     }
     text
 }

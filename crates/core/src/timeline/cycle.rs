@@ -70,7 +70,7 @@ fn causes(cycle: &[Event]) -> impl Iterator<Item = Cause> + '_ {
     own(cycle).iter().filter_map(|event| event.what.cause())
 }
 
-fn observe(cycle: &&[Event]) -> Observation {
+fn observe(cycle: &[Event]) -> Observation {
     Observation {
         round: 1,
         value: causes(cycle).count() as f64,
@@ -101,4 +101,70 @@ fn from_zero(cycle: &[Event]) -> Vec<Event> {
         last.what = What::End;
     }
     events
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::{super::Waker, *};
+    use proptest::prelude::*;
+
+    /// A cycle of a halt, a wake by `by`, and `arms` arms, `long` ns long.
+    pub fn made(begin: u64, long: u64, by: Waker, arms: usize) -> Vec<Event> {
+        let exit = |cause| What::Exit {
+            reason: "x".into(),
+            cause,
+            msr: None,
+            moved_ns: None,
+        };
+        let mut all = vec![exit(Cause::Halt), What::Wake { by }, What::Entry];
+        for _ in 0..arms {
+            all.extend([exit(Cause::Arm), What::Entry]);
+        }
+        let last = all.len() as u64 - 1;
+        let place = |(place, what)| Event {
+            t_ns: begin + long * place as u64 / (last + 1),
+            what,
+        };
+        (0..).zip(all).map(place).collect()
+    }
+
+    #[test]
+    fn the_commonest_sequence_is_chosen_and_all_are_counted() {
+        let mut events = Vec::new();
+        let mut now = 0;
+        for (long, by, arms) in [
+            (90, Waker::Ipi, 1),
+            (500, Waker::Ipi, 3),
+            (70, Waker::Ipi, 1),
+            (60, Waker::Timer, 1),
+            (80, Waker::Ipi, 1),
+            (10, Waker::Ipi, 3),
+        ] {
+            events.extend(made(now, long, by, arms));
+            now += long;
+        }
+        assert_eq!(choose(&events[..3]), None);
+        let chosen = choose(&events).unwrap();
+        // The last halt has no end.
+        assert_eq!((chosen.cycles, chosen.alike), (5, 3));
+        assert_eq!(chosen.length_ns(), 80);
+        assert_eq!(chosen.exits_per_cycle.median, 2.0);
+        assert_eq!(chosen.exits_by_cause[&Cause::Arm], 7.0 / 5.0);
+    }
+
+    proptest! {
+        #[test]
+        fn times_never_run_backwards_and_exits_are_those_of_the_cycle(lengths in prop::collection::vec(8u64..10_000, 2..30)) {
+            let mut now = 0;
+            let mut events = Vec::new();
+            for long in lengths {
+                events.extend(made(now, long, Waker::Ipi, 1));
+                now += long;
+            }
+            let chosen = choose(&events).unwrap();
+            prop_assert!(chosen.events.windows(2).all(|pair| pair[0].t_ns <= pair[1].t_ns));
+            prop_assert_eq!(chosen.events[0].t_ns, 0);
+            prop_assert_eq!(chosen.exits(), 2);
+        }
+    }
 }

@@ -76,6 +76,8 @@ pub enum Handler {
 pub enum BadTrace {
     #[error("the trace does not say how many events are in it")]
     NoCount,
+    #[error("the trace ends in the middle of a line")]
+    Cut,
     #[error("the kernel lost events of the trace: {what}")]
     Lost { what: String },
     #[error("the trace has {found} events, where {due} were recorded")]
@@ -105,6 +107,8 @@ pub fn parse(text: &str) -> Result<Vec<Record>, BadTrace> {
     }
     let (found, due) = (records.len() as u64, due.ok_or(BadTrace::NoCount)?);
     match found == due {
+        // The last line could still lack the end of its last number.
+        true if !text.ends_with('\n') => Err(BadTrace::Cut),
         true => Ok(records),
         false => Err(BadTrace::Incomplete { found, due }),
     }
