@@ -133,6 +133,18 @@ fn one_modes_load_predicts_another_mode() {
         // Of some 2000, 1000 and 2000 exits that the mode could take away.
         assert!(difference.abs() < 30.0, "{workload}: {predicted} {counted}");
     }
+    // A mode that polls has other idle periods.
+    let renamed = fs::read_to_string(RECORDED)
+        .unwrap()
+        .replace("\"tickless\"", "\"tickless+poll\"");
+    let (_folder, path) = file(&renamed);
+    let polls = json(&["--from", &path, "--load-of", "tickless-stop"]);
+    let mut cells = polls["cells"].as_array().unwrap().iter();
+    let cell = cells.find(|cell| cell["mode"] == "tickless+poll").unwrap();
+    assert_eq!(
+        (&cell["predicted"], &cell["error"]),
+        (&Value::Null, &Value::Null)
+    );
     refused(
         &["--from", RECORDED, "--load-of", "paratick+poll"],
         &["no load of paratick+poll", "tickless-stop"],

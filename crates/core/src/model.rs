@@ -21,8 +21,9 @@
 //! # Ok::<(), BadLoad>(())
 //! ```
 //!
-//! For a measured cell, [`measured::observe`] gives the load that a sample had.  docs/model.md
-//! derives every number in here.
+//! For a measured cell, [`measured::observe_cell`] gives the loads that its samples had, and
+//! [`measured::predict_all`] what the model of a mode makes of them.  docs/model.md derives every
+//! number in here.
 
 mod crossover;
 mod exits;

@@ -8,7 +8,7 @@ use paratick_core::{
     cause::Cause,
     mode::Mode,
     model::{
-        measured::{measured_timer_exits, observe, predict_all, Observed, Predicted},
+        measured::{measured_timer_exits, observe_cell, predict_all, Observed, Predicted},
         Load, TickModel,
     },
     results::{self, Cell, Results},
@@ -91,8 +91,13 @@ pub fn run(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
 
 fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
     let load_of = load_of.unwrap_or(cell.mode);
-    let own = observed(results, Some(cell));
-    let basis = observed(results, results.cell(&cell.workload, load_of));
+    let own = observe_cell(results, cell);
+    // Polling takes idle periods away: who polls and who does not have no load in common.
+    let basis = match load_of.poll == cell.mode.poll {
+        true => results.cell(&cell.workload, load_of),
+        false => None,
+    };
+    let basis = basis.map_or(Vec::new(), |basis| observe_cell(results, basis));
     let model = TickModel::of(cell.mode);
     let predicted = predict_all(model, &basis);
     let measured = measured_timer_exits(&own);
@@ -118,14 +123,6 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
             .unwrap_or_default(),
         measured_by_cause: by_cause(&own),
     }
-}
-
-fn observed(results: &Results, cell: Option<&Cell>) -> Vec<Observed> {
-    let Some(cell) = cell else { return Vec::new() };
-    let samples = cell.samples.iter();
-    samples
-        .filter_map(|sample| observe(results, cell, sample))
-        .collect()
 }
 
 fn range(predicted: &Predicted) -> Range {

@@ -22,6 +22,14 @@ pub struct Observed {
     pub exits: BTreeMap<Cause, u64>,
 }
 
+/// What all samples of a cell say; those that say too little are left out.
+pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
+    let samples = cell.samples.iter();
+    samples
+        .filter_map(|sample| observe(results, cell, sample))
+        .collect()
+}
+
 /// The load of a sample of `cell`: how busy from the guests' idle time, idle periods from the halts,
 /// what ended them from the other causes.  None where one of these was not measured.
 ///
