@@ -6,4 +6,7 @@ mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod report;
 mod support;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;

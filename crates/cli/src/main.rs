@@ -7,6 +7,7 @@ mod emulator;
 mod kernel;
 mod lab;
 mod progress;
+mod report;
 mod signals;
 
 use clap::{Parser, Subcommand};
@@ -48,6 +49,7 @@ enum Verb {
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Report(report::Args),
     Doctor(doctor::Args),
 }
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Report(args) => report::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
