@@ -45,7 +45,16 @@ fn a_whole_evaluation_has_every_section_in_order() {
     let files = synthetic::write_all(folder.path());
     let page = page(folder.path(), &files);
     let sections = [
-        "summary", "table1", "sequential", "multithreaded", "io", "causes", "cycle", "sensitivity", "quick", "method",
+        "summary",
+        "table1",
+        "sequential",
+        "multithreaded",
+        "io",
+        "causes",
+        "cycle",
+        "sensitivity",
+        "quick",
+        "method",
     ];
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));
     assert!(places.is_sorted(), "{places:?}");
@@ -60,7 +69,14 @@ fn a_page_needs_nothing_from_elsewhere() {
     let folder = TempDir::new().unwrap();
     let files = synthetic::write_all(folder.path());
     let page = page(folder.path(), &files);
-    for loads in ["<script", "<link", "<img", "src=", "@import", "http-equiv=\"refresh"] {
+    for loads in [
+        "<script",
+        "<link",
+        "<img",
+        "src=",
+        "@import",
+        "http-equiv=\"refresh",
+    ] {
         assert!(!page.contains(loads), "{loads}");
     }
     // Addresses in the text, and no others: patterns of the same page.
@@ -92,7 +108,10 @@ fn what_was_not_given_is_named_with_its_command_and_has_no_section() {
     let page = page(folder.path(), &[one(folder.path(), "quick", None)]);
     assert!(page.contains("Not in this report"));
     for bench in ["table1", "sequential", "multithreaded", "io"] {
-        assert!(page.contains(&format!("<code>paratick bench {bench}</code>")), "{bench}");
+        assert!(
+            page.contains(&format!("<code>paratick bench {bench}</code>")),
+            "{bench}"
+        );
         assert!(!page.contains(&format!("<h2 id=\"{bench}\">")), "{bench}");
     }
 }
@@ -106,7 +125,10 @@ fn the_summary_is_computed_from_the_data() {
     };
     let file = one(folder.path(), "sequential", Some(1000));
     let normal = lead(&page(folder.path(), &[file.clone()]));
-    assert!(normal.contains("VM exits: wins on 13, ties on 0, loses on 0"), "{normal}");
+    assert!(
+        normal.contains("VM exits: wins on 13, ties on 0, loses on 0"),
+        "{normal}"
+    );
     // The same file with the names of two modes exchanged: what won must now lose.
     let text = fs::read_to_string(&file).unwrap();
     let swapped = text
@@ -117,7 +139,10 @@ fn the_summary_is_computed_from_the_data() {
     results.summarize();
     let file = synthetic::write(folder.path(), "swapped.json", &results);
     let swapped = lead(&page(folder.path(), &[file]));
-    assert!(swapped.contains("VM exits: wins on 0, ties on 0, loses on 13"), "{swapped}");
+    assert!(
+        swapped.contains("VM exits: wins on 0, ties on 0, loses on 13"),
+        "{swapped}"
+    );
 }
 
 #[test]
@@ -132,7 +157,12 @@ fn of_several_costs_the_middle_one_is_in_the_figures() {
 #[test]
 fn what_was_not_measured_is_no_number() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench { name: "io", vcpus: 1, guests: 1, cost: None };
+    let bench = Bench {
+        name: "io",
+        vcpus: 1,
+        guests: 1,
+        cost: None,
+    };
     let mut results = synthetic::results(&bench);
     for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.samples) {
         sample.cpu_ns = None;
@@ -143,20 +173,36 @@ fn what_was_not_measured_is_no_number() {
     let page = page(folder.path(), &[file]);
     assert!(page.contains("System throughput: measured on 0 of 8"));
     assert!(!page.contains("<h2 id=\"causes\">"));
-    assert!(!page.contains("NaN") && !page.contains("inf"), "a number of nothing");
+    assert!(
+        !page.contains("NaN") && !page.contains("inf"),
+        "a number of nothing"
+    );
 }
 
 #[test]
 fn problems_are_told() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench { name: "io", vcpus: 1, guests: 1, cost: None };
+    let bench = Bench {
+        name: "io",
+        vcpus: 1,
+        guests: 1,
+        cost: None,
+    };
     let mut results = synthetic::results(&bench);
-    results.problems.push("round 2: the guest did not boot <b>".into());
-    results.cells[0].samples[0].problems.push("counts differ".into());
+    results
+        .problems
+        .push("round 2: the guest did not boot <b>".into());
+    results.cells[0].samples[0]
+        .problems
+        .push("counts differ".into());
     results.cells[1].samples.pop();
     let file = synthetic::write(folder.path(), "io.json", &results);
     let page = page(folder.path(), &[file]);
-    for told in ["did not boot &lt;b&gt;", "counts differ", "not everything that was planned"] {
+    for told in [
+        "did not boot &lt;b&gt;",
+        "counts differ",
+        "not everything that was planned",
+    ] {
         assert!(page.contains(told), "{told}");
     }
 }
@@ -174,14 +220,24 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
         ("", "it is empty"),
         ("{\"my\": \"notes\"}", "not a results file"),
         ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
-        ("{\"schema\": \"paratick-timeline/9\"}", "paratick-timeline/9"),
-        ("{\"schema\": \"paratick-timeline/1\", \"lines\": 3}", "paratick-timeline/1"),
+        (
+            "{\"schema\": \"paratick-timeline/9\"}",
+            "paratick-timeline/9",
+        ),
+        (
+            "{\"schema\": \"paratick-timeline/1\", \"lines\": 3}",
+            "paratick-timeline/1",
+        ),
     ] {
         fs::write(&bad, text).unwrap();
         refused(&[good.clone(), bad.clone()], &to, &["bad.json", why]);
         assert!(!output.exists());
     }
-    refused(&[folder.path().join("none.json")], &to, &["none.json", "No such file"]);
+    refused(
+        &[folder.path().join("none.json")],
+        &to,
+        &["none.json", "No such file"],
+    );
     refused(&[good.clone(), good], &to, &["named twice"]);
 }
 
@@ -191,11 +247,19 @@ fn only_a_page_is_overwritten() {
     let good = one(folder.path(), "io", None);
     let text = fs::read_to_string(&good).unwrap();
     let path = good.to_str().unwrap().to_string();
-    refused(&[good.clone()], &["--output", &path], &["one of the results"]);
+    refused(
+        &[good.clone()],
+        &["--output", &path],
+        &["one of the results"],
+    );
     assert_eq!(fs::read_to_string(&good).unwrap(), text);
     let notes = folder.path().join("notes.html");
     fs::write(&notes, "my notes").unwrap();
-    refused(&[good.clone()], &["--output", notes.to_str().unwrap()], &["notes.html"]);
+    refused(
+        &[good.clone()],
+        &["--output", notes.to_str().unwrap()],
+        &["notes.html"],
+    );
     assert_eq!(fs::read_to_string(&notes).unwrap(), "my notes");
     for place in ["/dev/null", "/", "/no/such/folder/r.html"] {
         refused(&[good.clone()], &["--output", place], &[place, "--output"]);
@@ -206,5 +270,7 @@ fn only_a_page_is_overwritten() {
         let said = String::from_utf8(written.get_output().stdout.clone()).unwrap();
         assert_eq!(said.trim(), path.replace(".json", ".html"));
     }
-    assert!(fs::read_to_string(path.replace(".json", ".html")).unwrap().ends_with("</html>\n"));
+    assert!(fs::read_to_string(path.replace(".json", ".html"))
+        .unwrap()
+        .ends_with("</html>\n"));
 }

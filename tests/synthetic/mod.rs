@@ -37,7 +37,14 @@ const PROGRAMS: [(&str, &str, f64); 13] = [
 ];
 
 const IO: [&str; 8] = [
-    "seqr-4k", "seqr-256k", "seqwr-4k", "seqwr-256k", "rndr-4k", "rndr-256k", "rndwr-4k", "rndwr-256k",
+    "seqr-4k",
+    "seqr-256k",
+    "seqwr-4k",
+    "seqwr-256k",
+    "rndr-4k",
+    "rndr-256k",
+    "rndwr-4k",
+    "rndwr-256k",
 ];
 
 const QUICK: [(&str, &str, u64, f64); 6] = [
@@ -72,7 +79,12 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     }
     let mut files = Vec::new();
     for (name, vcpus, guests, cost) in benches {
-        let bench = Bench { name, vcpus, guests, cost };
+        let bench = Bench {
+            name,
+            vcpus,
+            guests,
+            cost,
+        };
         let file = format!("{name}-{guests}x{vcpus}-{}.json", cost.unwrap_or(0));
         files.push(write(folder, &file, &results(&bench)));
     }
@@ -98,7 +110,13 @@ pub fn results(bench: &Bench) -> Results {
         "table1" | "quick" => TickMode::ALL.to_vec(),
         _ => TickMode::ALL[1..].to_vec(),
     };
-    let mut modes: Vec<Mode> = ticks.iter().map(|tick| Mode { tick: *tick, poll: false }).collect();
+    let mut modes: Vec<Mode> = ticks
+        .iter()
+        .map(|tick| Mode {
+            tick: *tick,
+            poll: false,
+        })
+        .collect();
     if bench.name == "quick" {
         modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
     }
@@ -111,7 +129,10 @@ pub fn results(bench: &Bench) -> Results {
             vcpus: bench.vcpus,
             guests: bench.guests,
             modes: modes.clone(),
-            workloads: workloads.iter().map(|(planned, _)| planned.clone()).collect(),
+            workloads: workloads
+                .iter()
+                .map(|(planned, _)| planned.clone())
+                .collect(),
             rounds: ROUNDS,
             rounds_at_most: None,
             precision: None,
@@ -121,11 +142,17 @@ pub fn results(bench: &Bench) -> Results {
         cells: Vec::new(),
         problems: Vec::new(),
     };
-    let mut noise = Noise(0x9e37_79b9_7f4a_7c15 ^ u64::from(bench.vcpus) << 7 ^ u64::from(bench.cost.unwrap_or(0)));
+    let mut noise = Noise(
+        0x9e37_79b9_7f4a_7c15 ^ u64::from(bench.vcpus) << 7 ^ u64::from(bench.cost.unwrap_or(0)),
+    );
     for (planned, idles) in &workloads {
         for mode in &modes {
             for nth in 0..ROUNDS * REPEATS {
-                let shape = Shape { mode: *mode, idles: *idles, bench };
+                let shape = Shape {
+                    mode: *mode,
+                    idles: *idles,
+                    bench,
+                };
                 let mut sample = shape.sample(&mut noise);
                 (sample.round, sample.repeat) = (nth / REPEATS + 1, nth % REPEATS + 1);
                 results.add(planned, *mode, sample);
@@ -149,24 +176,33 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
     };
     match bench.name {
         "io" => {
-            let io = IO.iter().zip([2600.0, 900.0, 1400.0, 700.0, 2100.0, 850.0, 1300.0, 650.0]);
-            io.map(|(name, idles)| (planned(name, 2000, "requests", None), idles)).collect()
+            let io = IO
+                .iter()
+                .zip([2600.0, 900.0, 1400.0, 700.0, 2100.0, 850.0, 1300.0, 650.0]);
+            io.map(|(name, idles)| (planned(name, 2000, "requests", None), idles))
+                .collect()
         }
         "quick" => {
             let quick = QUICK.iter();
-            quick.map(|(name, unit, work, idles)| (planned(name, *work, unit, None), *idles)).collect()
+            quick
+                .map(|(name, unit, work, idles)| (planned(name, *work, unit, None), *idles))
+                .collect()
         }
         "table1" => {
             let names: [(&str, f64); 2] = match bench.guests {
                 1 => [("W1", 2.0), ("W3", 1000.0)],
                 _ => [("W2", 2.0), ("W4", 1000.0)],
             };
-            names.map(|(name, idles)| (planned(name, 2, "s", None), idles)).to_vec()
+            names
+                .map(|(name, idles)| (planned(name, 2, "s", None), idles))
+                .to_vec()
         }
         name => {
             let scale = if name == "sequential" { 0.02 } else { 1.0 };
             let programs = PROGRAMS.iter();
-            programs.map(|(name, other, idles)| (planned(name, 1, "runs", Some(other)), idles * scale)).collect()
+            programs
+                .map(|(name, other, idles)| (planned(name, 1, "runs", Some(other)), idles * scale))
+                .collect()
         }
     }
 }
@@ -187,7 +223,12 @@ impl Shape<'_> {
         let causes: BTreeMap<Cause, u64> = self
             .causes()
             .into_iter()
-            .map(|(cause, rate)| (cause, (rate * self.vcpu_seconds() * noise.around(0.02)) as u64))
+            .map(|(cause, rate)| {
+                (
+                    cause,
+                    (rate * self.vcpu_seconds() * noise.around(0.02)) as u64,
+                )
+            })
             .collect();
         let exits: u64 = causes.values().sum();
         let guest = (self.vcpu_seconds() * 2e8 * noise.around(0.004)) as u64;
@@ -201,7 +242,8 @@ impl Shape<'_> {
                 causes[&Cause::Arm] + causes[&Cause::Stop],
             )])),
             exits_by_cause: Some(causes),
-            ticks_delivered: (self.mode.tick == TickMode::Paratick).then_some((HZ * self.vcpu_seconds()) as u64),
+            ticks_delivered: (self.mode.tick == TickMode::Paratick)
+                .then_some((HZ * self.vcpu_seconds()) as u64),
             world_switches: Some(exits),
             host_instructions: Some(host),
             guest_instructions: Some(guest),
@@ -217,12 +259,26 @@ impl Shape<'_> {
 
     /// Exits of a vCPU in a second.
     fn causes(&self) -> [(Cause, f64); 9] {
-        let idles = if self.mode.poll { self.idles * 0.1 } else { self.idles };
+        let idles = if self.mode.poll {
+            self.idles * 0.1
+        } else {
+            self.idles
+        };
         let busy = (1.0 - idles / 9000.0).max(0.05);
         let (arm, stop, expiry, host) = match self.mode.tick {
             TickMode::Periodic => (HZ, 0.0, HZ, 230.0 * busy),
-            TickMode::Tickless => (HZ * busy + idles * 0.12, idles * 0.05, HZ * busy, 220.0 * busy),
-            TickMode::TicklessStop => (HZ * busy + idles * 1.02, idles * 0.98, HZ * busy, 220.0 * busy),
+            TickMode::Tickless => (
+                HZ * busy + idles * 0.12,
+                idles * 0.05,
+                HZ * busy,
+                220.0 * busy,
+            ),
+            TickMode::TicklessStop => (
+                HZ * busy + idles * 1.02,
+                idles * 0.98,
+                HZ * busy,
+                220.0 * busy,
+            ),
             TickMode::Paratick => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
         };
         let io = if self.bench.name == "io" { idles } else { 0.4 };
@@ -294,19 +350,60 @@ pub fn timeline() -> String {
             .iter()
             .flat_map(|(from, to, cause)| [exit(*from, cause), entry(*to)])
             .collect();
-        format!(r#"{{"mode": "{mode}", "vcpu": 0, "events": [{}{more}]}}"#, events.join(", "))
+        format!(
+            r#"{{"mode": "{mode}", "vcpu": 0, "events": [{}{more}]}}"#,
+            events.join(", ")
+        )
     };
     let wake = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 130000, "kind": "entry"}"#;
     let tick = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 104000, "kind": "tick", "what": "delivered"}, {"t_ns": 118000, "kind": "entry"}"#;
     let lines = [
-        cycle("periodic", &[(3000, 8000, "arm"), (11_000, 102_000, "halt"), (110_000, 114_000, "arm"), (122_000, 126_000, "expiry")], wake),
-        cycle("tickless", &[(3000, 8000, "arm"), (10_000, 102_000, "halt"), (106_000, 111_000, "arm")], wake),
-        cycle("tickless-stop", &[(2000, 6000, "stop"), (8000, 13_000, "arm"), (15_000, 102_000, "halt"), (104_000, 108_500, "stop"), (110_000, 115_000, "arm"), (117_000, 121_000, "host-tick")], wake),
-        cycle("paratick", &[(3000, 8000, "arm"), (10_000, 102_000, "halt")], tick),
+        cycle(
+            "periodic",
+            &[
+                (3000, 8000, "arm"),
+                (11_000, 102_000, "halt"),
+                (110_000, 114_000, "arm"),
+                (122_000, 126_000, "expiry"),
+            ],
+            wake,
+        ),
+        cycle(
+            "tickless",
+            &[
+                (3000, 8000, "arm"),
+                (10_000, 102_000, "halt"),
+                (106_000, 111_000, "arm"),
+            ],
+            wake,
+        ),
+        cycle(
+            "tickless-stop",
+            &[
+                (2000, 6000, "stop"),
+                (8000, 13_000, "arm"),
+                (15_000, 102_000, "halt"),
+                (104_000, 108_500, "stop"),
+                (110_000, 115_000, "arm"),
+                (117_000, 121_000, "host-tick"),
+            ],
+            wake,
+        ),
+        cycle(
+            "paratick",
+            &[(3000, 8000, "arm"), (10_000, 102_000, "halt")],
+            tick,
+        ),
     ];
     format!(
         r#"{{"schema": "paratick-timeline/1", "environment": {}, "workload": "sleep", "lines": [{}]}}"#,
-        serde_json::to_string(&environment(&Bench { name: "quick", vcpus: 1, guests: 1, cost: None })).unwrap(),
+        serde_json::to_string(&environment(&Bench {
+            name: "quick",
+            vcpus: 1,
+            guests: 1,
+            cost: None
+        }))
+        .unwrap(),
         lines.join(", ")
     )
 }

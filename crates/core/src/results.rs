@@ -219,7 +219,9 @@ impl Results {
     pub fn wants_another_round(&self) -> bool {
         let plan = &self.plan;
         plan.rounds_at_most.is_some_and(|most| plan.rounds < most)
-            && plan.precision.is_some_and(|precision| !self.is_within(precision))
+            && plan
+                .precision
+                .is_some_and(|precision| !self.is_within(precision))
     }
 
     /// Whether every mode's exits are known as a ratio to its baselines' so precisely: half the

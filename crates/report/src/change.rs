@@ -123,8 +123,16 @@ impl Change {
     /// `−52 % [−54 to −50]`, and in words what it does not show.
     pub fn words(self) -> String {
         let interval = match self.high < 3.0 {
-            true => format!("[{} to {}]", number::percent(self.low), number::percent(self.high)),
-            false => format!("[{} to {}]", number::change(self.low), number::change(self.high)),
+            true => format!(
+                "[{} to {}]",
+                number::percent(self.low),
+                number::percent(self.high)
+            ),
+            false => format!(
+                "[{} to {}]",
+                number::change(self.low),
+                number::change(self.high)
+            ),
         };
         let caveat = match self.verdict {
             Verdict::NoDifferenceShown => ", no difference shown",
@@ -188,13 +196,21 @@ mod tests {
             () if low > 1.0 => Verdict::More,
             () => Verdict::NoDifferenceShown,
         };
-        Change { ratio, low, high, verdict }
+        Change {
+            ratio,
+            low,
+            high,
+            verdict,
+        }
     }
 
     #[test]
     fn half_the_cpu_time_is_twice_the_throughput() {
         let throughput = change(0.5, 0.4, 0.8).inverse();
-        assert_eq!((throughput.ratio, throughput.low, throughput.high), (2.0, 1.25, 2.5));
+        assert_eq!(
+            (throughput.ratio, throughput.low, throughput.high),
+            (2.0, 1.25, 2.5)
+        );
         assert_eq!(Metric::Throughput.outcome(Some(throughput)), Outcome::Wins);
         assert_eq!(Metric::Time.outcome(Some(throughput)), Outcome::Loses);
     }
@@ -217,12 +233,17 @@ mod tests {
     #[test]
     fn there_is_no_mean_with_nothing_or_of_nothing() {
         assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[change(0.0, 0.0, 0.1), change(0.5, 0.4, 0.6)]), None);
+        assert_eq!(
+            geometric_mean(&[change(0.0, 0.0, 0.1), change(0.5, 0.4, 0.6)]),
+            None
+        );
     }
 
     #[test]
     fn a_tie_is_called_one_in_words() {
-        assert!(change(0.99, 0.97, 1.02).words().ends_with("no difference shown"));
+        assert!(change(0.99, 0.97, 1.02)
+            .words()
+            .ends_with("no difference shown"));
         assert_eq!(words(None), "not measured");
     }
 }

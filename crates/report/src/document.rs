@@ -78,8 +78,14 @@ mod tests {
     fn what_is_neither_is_said() {
         for (text, why) in [
             ("", "empty"),
-            ("{\"schema\": \"paratick-timeline/1\", \"lines\": [", "ends in the middle"),
-            ("{\"schema\": \"paratick-timeline/2\"}", "paratick-timeline/2"),
+            (
+                "{\"schema\": \"paratick-timeline/1\", \"lines\": [",
+                "ends in the middle",
+            ),
+            (
+                "{\"schema\": \"paratick-timeline/2\"}",
+                "paratick-timeline/2",
+            ),
             ("{\"schema\": \"paratick-timeline/1\"}", "does not fit it"),
             ("{\"schema\": \"paratick-results/2\"}", "paratick-results/2"),
             ("{\"a\": 1}", "not a results file"),

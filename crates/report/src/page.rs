@@ -27,15 +27,31 @@ pub struct Section {
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Block {
-    Heading { id: String, text: String },
-    Text { text: String },
+    Heading {
+        id: String,
+        text: String,
+    },
+    Text {
+        text: String,
+    },
     /// Larger: the answer.
-    Lead { text: String },
-    List { items: Vec<String> },
-    Command { text: String },
-    Table { table: Table },
+    Lead {
+        text: String,
+    },
+    List {
+        items: Vec<String>,
+    },
+    Command {
+        text: String,
+    },
+    Table {
+        table: Table,
+    },
     /// Long, and closed until asked for.
-    More { summary: String, table: Table },
+    More {
+        summary: String,
+        table: Table,
+    },
     Figure(Figure),
 }
 
@@ -144,6 +160,7 @@ impl Table {
 /// The document.
 pub fn render(page: &Page) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
+    environment.set_keep_trailing_newline(true);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_filter("prose", prose);
@@ -197,7 +214,11 @@ mod tests {
         section.list(vec![bad.into()]);
         section.heading("h", bad);
         section.table(table.clone());
-        section.blocks.push(Figure::new("f", bad.into(), table, |_| "<svg></svg>".into()));
+        section
+            .blocks
+            .push(Figure::new("f", bad.into(), table, |_| {
+                "<svg></svg>".into()
+            }));
         let page = Page {
             title: bad.into(),
             subtitle: bad.into(),

@@ -90,7 +90,9 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let Some(order) = BENCHES.iter().position(|name| *name == bench) else {
-                left_out.push(format!("A result of bench {bench}: this program has no section for it."));
+                left_out.push(format!(
+                    "A result of bench {bench}: this program has no section for it."
+                ));
                 continue;
             };
             let key = (order, plan.vcpus, plan.guests, bench);
@@ -128,7 +130,10 @@ fn one_per_cost<'a>(mut group: Vec<&'a Results>, left_out: &mut Vec<String>) -> 
     group.sort_by(|a, b| (cost_ns(a), &a.started).cmp(&(cost_ns(b), &b.started)));
     let mut kept: Vec<&Results> = Vec::new();
     for result in group {
-        if let Some(last) = kept.last_mut().filter(|last| cost_ns(last) == cost_ns(result)) {
+        if let Some(last) = kept
+            .last_mut()
+            .filter(|last| cost_ns(last) == cost_ns(result))
+        {
             left_out.push(format!(
                 "The result of bench {} that began {}: another one of the same size and cost began {}.",
                 last.bench, last.started, result.started

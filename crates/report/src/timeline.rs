@@ -89,7 +89,11 @@ impl Line {
     }
 
     pub fn end_ns(&self) -> u64 {
-        self.events.iter().map(|event| event.t_ns).max().unwrap_or(0)
+        self.events
+            .iter()
+            .map(|event| event.t_ns)
+            .max()
+            .unwrap_or(0)
     }
 
     pub fn exits(&self) -> usize {
@@ -116,13 +120,21 @@ impl Line {
             }
             let to_ns = event.t_ns;
             if to_ns > from_ns {
-                phases.push(Phase { who, from_ns, to_ns });
+                phases.push(Phase {
+                    who,
+                    from_ns,
+                    to_ns,
+                });
             }
             (who, from_ns) = (next, to_ns);
         }
         let to_ns = self.end_ns();
         if to_ns > from_ns {
-            phases.push(Phase { who, from_ns, to_ns });
+            phases.push(Phase {
+                who,
+                from_ns,
+                to_ns,
+            });
         }
         phases
     }
@@ -183,7 +195,9 @@ mod tests {
 
     #[test]
     fn a_line_that_begins_with_an_entry_begins_in_the_host() {
-        let line = line(r#"{"t_ns": 5, "kind": "entry"}, {"t_ns": 9, "kind": "exit", "reason": "hlt", "cause": "halt"}"#);
+        let line = line(
+            r#"{"t_ns": 5, "kind": "entry"}, {"t_ns": 9, "kind": "exit", "reason": "hlt", "cause": "halt"}"#,
+        );
         assert_eq!(line.phases()[0].who, Who::Host);
         assert_eq!(line.phases().len(), 2);
     }

@@ -248,7 +248,10 @@ impl Bench {
         let mut progress = Progress::new();
         let mut events = |event| progress.show(event);
         // Before anything is measured: whoever interrupts the bench must know what to resume.
-        events(Event::Step(format!("results go to {}", self.output.display())));
+        events(Event::Step(format!(
+            "results go to {}",
+            self.output.display()
+        )));
         self.warn(&mut events);
         let tools = match self.options.host {
             At::Lab => Tools::find(&mut events)?,
@@ -322,7 +325,10 @@ impl Bench {
         if sound {
             return Ok(ExitCode::SUCCESS);
         }
-        if outcomes.iter().any(|outcome| !outcome.results.is_complete()) {
+        if outcomes
+            .iter()
+            .any(|outcome| !outcome.results.is_complete())
+        {
             eprintln!(
                 "failed: not everything was measured\nhint: `paratick bench {} --resume --output {}` with the same options measures what is missing",
                 self.name,
@@ -352,7 +358,11 @@ impl Bench {
             ));
         }
         let tickless = |mode: &Mode| mode.tick == TickMode::Tickless && !mode.poll;
-        if !self.sets.iter().any(|set| set.plan.modes.iter().any(tickless)) {
+        if !self
+            .sets
+            .iter()
+            .any(|set| set.plan.modes.iter().any(tickless))
+        {
             events(Event::Warning(
                 "there is nothing to compare with; add tickless (and tickless-stop) to --modes"
                     .into(),

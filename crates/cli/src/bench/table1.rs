@@ -17,8 +17,14 @@ pub struct Options {
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    let scale = if options.quick { Scale::Quick } else { Scale::Full };
-    let bench = options.common.check("table1", sets::table1(scale), Place::Folder)?;
+    let scale = if options.quick {
+        Scale::Quick
+    } else {
+        Scale::Full
+    };
+    let bench = options
+        .common
+        .check("table1", sets::table1(scale), Place::Folder)?;
     let outcomes = bench.measure()?;
     bench.conclude(&outcomes)
 }

@@ -31,7 +31,9 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
         return Err(bad("it is there, and is not a plain file"));
     }
     if path.exists() && !is_page(path) {
-        return Err(bad("it is there, and is not a page that this command wrote"));
+        return Err(bad(
+            "it is there, and is not a page that this command wrote",
+        ));
     }
     match folder(path).is_dir() {
         true => Ok(()),

@@ -195,7 +195,8 @@ impl Drive<'_, '_> {
                 (self.events)(Event::Warning(problem.clone()));
                 self.results.problems.push(problem);
                 if self.failed == GIVE_UP_AFTER {
-                    let what = format!("given up after {} guests in a row that failed", self.failed);
+                    let what =
+                        format!("given up after {} guests in a row that failed", self.failed);
                     self.results.problems.push(what);
                 }
             }

@@ -59,7 +59,8 @@ pub fn sample(
     emulator: Option<&EmulatorWindow>,
     exit_cost_ns: u32,
 ) -> Sample {
-    let sum = |of: &dyn Fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
+    let sum =
+        |of: &dyn Fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
     let mut sample = Sample {
         exits: Some(counts.total()),
         exits_by_reason: Some(counts.by_reason()),
@@ -110,10 +111,12 @@ pub fn together(parts: Vec<Sample>) -> Sample {
         whole.duration_ns = longest(whole.duration_ns, part.duration_ns);
         whole.guest_duration_ns = longest(whole.guest_duration_ns, part.guest_duration_ns);
         let before = whole.per_vcpu.len() as u32;
-        whole.per_vcpu.extend(part.per_vcpu.into_iter().map(|vcpu| VcpuSample {
-            vcpu: before + vcpu.vcpu,
-            ..vcpu
-        }));
+        whole
+            .per_vcpu
+            .extend(part.per_vcpu.into_iter().map(|vcpu| VcpuSample {
+                vcpu: before + vcpu.vcpu,
+                ..vcpu
+            }));
         for (name, value) in part.metrics {
             *whole.metrics.entry(name).or_default() += value;
         }

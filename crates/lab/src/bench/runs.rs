@@ -69,7 +69,10 @@ pub fn all(
                 }),
                 Err(why) => {
                     failed.push(workload.workload.clone());
-                    problems.push(format!("running {} (run {repeat}): {why}", workload.workload));
+                    problems.push(format!(
+                        "running {} (run {repeat}): {why}",
+                        workload.workload
+                    ));
                 }
             }
             ran();
@@ -132,11 +135,15 @@ fn run_one(
     let mut argv = vec![
         agent, "workload", name, "--work", &work, "--window", &window,
     ];
-    argv.extend(command.map(|command| ["--", "sh", "-c", command]).into_iter().flatten());
+    argv.extend(
+        command
+            .map(|command| ["--", "sh", "-c", command])
+            .into_iter()
+            .flatten(),
+    );
     let result = guest.exec(exec(argv, workload))?;
-    Ok(checked(&result).and_then(|result| {
-        join::report(&result.stdout).map_err(|error| format!("{error:#}"))
-    }))
+    Ok(checked(&result)
+        .and_then(|result| join::report(&result.stdout).map_err(|error| format!("{error:#}"))))
 }
 
 fn folder(workload: &PlannedWorkload) -> String {
@@ -157,5 +164,9 @@ fn checked(result: &ExecResult) -> Said<&ExecResult> {
         return Ok(result);
     }
     let said = String::from_utf8_lossy(&result.stderr);
-    Err(format!("it ended with code {}: {}", result.code, said.trim()))
+    Err(format!(
+        "it ended with code {}: {}",
+        result.code,
+        said.trim()
+    ))
 }

@@ -116,7 +116,10 @@ fn of_table1(name: &str, work: u64) -> PlannedWorkload {
     PlannedWorkload {
         workload: name.into(),
         work,
-        unit: known.expect("a test holds both tables together").unit.into(),
+        unit: known
+            .expect("a test holds both tables together")
+            .unit
+            .into(),
         program: None,
     }
 }

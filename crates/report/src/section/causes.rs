@@ -18,7 +18,12 @@ const BARS: usize = 36;
 type Workload<'a> = (&'a str, Vec<&'a Cell>);
 
 pub fn section(selection: &Selection) -> Option<Section> {
-    let counted = |set: &&Set| set.workloads().iter().flat_map(|(_, cells)| cells).any(|cell| has_causes(cell));
+    let counted = |set: &&Set| {
+        set.workloads()
+            .iter()
+            .flat_map(|(_, cells)| cells)
+            .any(|cell| has_causes(cell))
+    };
     let sets: Vec<&Set> = selection.all().iter().filter(counted).collect();
     if sets.is_empty() {
         return None;
@@ -61,7 +66,9 @@ fn legend() -> Vec<String> {
         Cause::Other => "anything else",
     };
     let items = Cause::ALL.into_iter();
-    items.map(|cause| format!("`{cause}`: {}.", what(cause))).collect()
+    items
+        .map(|cause| format!("`{cause}`: {}.", what(cause)))
+        .collect()
 }
 
 fn has_causes(cell: &Cell) -> bool {
@@ -110,24 +117,35 @@ fn group((name, cells): &Workload) -> Group {
             .collect(),
     };
     Group {
-        title: format!("{name}: {} {}", number::count(first.work as f64), first.unit),
+        title: format!(
+            "{name}: {} {}",
+            number::count(first.work as f64),
+            first.unit
+        ),
         bars: cells.iter().map(bar).collect(),
     }
 }
 
 fn table(caption: &str, workloads: &[Workload]) -> Table {
     let mut table = Table::new(caption, ["Mode", "All exits"]);
-    table.columns.extend(Cause::ALL.map(|cause| cause.name().to_string()));
+    table
+        .columns
+        .extend(Cause::ALL.map(|cause| cause.name().to_string()));
     for (name, cells) in workloads {
         table.group(*name);
         for cell in cells {
             let median = |figure| {
                 let summary = cell.summary(figure);
-                summary.map_or(number::NOTHING.into(), |summary| number::count(summary.median))
+                summary.map_or(number::NOTHING.into(), |summary| {
+                    number::count(summary.median)
+                })
             };
             let all = number::interval(cell.summary(Counted::Exits), number::count);
             let causes = Cause::ALL.map(|cause| median(Counted::Cause(cause)));
-            table.row(cell.mode.to_string(), [all].into_iter().chain(causes).collect());
+            table.row(
+                cell.mode.to_string(),
+                [all].into_iter().chain(causes).collect(),
+            );
         }
     }
     table

@@ -21,11 +21,15 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
         let id = format!("fig-cycle-{number}");
         let description = describe(timeline);
         let caption = format!("One idle cycle of `{}`, recorded in the lab, in each mode, on one time axis. Lanes: who has the vCPU's processor. Marks: exits with their cause, and virtual ticks; the number at the right is the exits of the cycle. Time is the lab's virtual time, in which an instruction is a nanosecond.", timeline.workload);
-        let lanes = Lanes { lines: &timeline.lines };
+        let lanes = Lanes {
+            lines: &timeline.lines,
+        };
         let table = table(&title, timeline);
-        section.blocks.push(Figure::new(&id, caption, table, |size| {
-            lanes.draw(size, &id, &title, &description)
-        }));
+        section
+            .blocks
+            .push(Figure::new(&id, caption, table, |size| {
+                lanes.draw(size, &id, &title, &description)
+            }));
     }
     Some(section)
 }

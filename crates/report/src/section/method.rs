@@ -21,13 +21,20 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
     problems(&mut section, input);
     section.heading("reproduce", "Measure it again");
     section.text("Each command writes a results file and says where; `paratick report` makes this page from such files. Bench files can be continued after an interruption with `--resume`.");
-    section.blocks.push(Block::Command { text: commands(input, selection) });
+    section.blocks.push(Block::Command {
+        text: commands(input, selection),
+    });
     section.text(format!("The paper: {}.", paper::REFERENCE));
     section
 }
 
 fn method(input: &Input) -> Vec<String> {
-    let configurations = || input.results.iter().map(|results| &results.environment.configuration);
+    let configurations = || {
+        input
+            .results
+            .iter()
+            .map(|results| &results.environment.configuration)
+    };
     let emulated = configurations().any(|c| c.ns_per_instruction.is_some());
     let busy = |results: &&Results| {
         let c = &results.environment.configuration;
@@ -49,7 +56,10 @@ fn method(input: &Input) -> Vec<String> {
         items.push("CPUs that run at once share virtual time between them, as if they ran in parallel; the emulator runs them in turn, in slices.".into());
     }
     if input.results.iter().any(|results| results.plan.rounds == 1) {
-        items.push("Where there was one round only, differences from boot to boot are in no interval.".into());
+        items.push(
+            "Where there was one round only, differences from boot to boot are in no interval."
+                .into(),
+        );
     }
     items
 }
@@ -58,8 +68,13 @@ fn method(input: &Input) -> Vec<String> {
 fn counted_twice(input: &Input) -> String {
     let cells = input.results.iter().flat_map(|results| &results.cells);
     let samples: Vec<_> = cells.flat_map(|cell| &cell.samples).collect();
-    let counted = samples.iter().filter(|s| s.world_switches.is_some() && s.exits.is_some());
-    let equal = counted.clone().filter(|s| s.world_switches == s.exits).count();
+    let counted = samples
+        .iter()
+        .filter(|s| s.world_switches.is_some() && s.exits.is_some());
+    let equal = counted
+        .clone()
+        .filter(|s| s.world_switches == s.exits)
+        .count();
     let (counted, all) = (counted.count(), samples.len());
     match (counted, equal) {
         (0, _) => "World switches were not counted independently of the exits.".into(),
@@ -84,27 +99,43 @@ fn problems(section: &mut Section, input: &Input) {
     for results in &input.results {
         let plan = &results.plan;
         let name = format!("{} {}×{}", results.bench, plan.guests, plan.vcpus);
-        items.extend(results.problems.iter().map(|problem| format!("{name}: {problem}")));
+        items.extend(
+            results
+                .problems
+                .iter()
+                .map(|problem| format!("{name}: {problem}")),
+        );
         if !results.is_complete() {
-            items.push(format!("{name}: not everything that was planned has been measured."));
+            items.push(format!(
+                "{name}: not everything that was planned has been measured."
+            ));
         }
         let mut doubtful: BTreeMap<String, usize> = BTreeMap::new();
         for (workload, mode, sample) in results.doubtful() {
             for problem in &sample.problems {
-                *doubtful.entry(format!("{workload}, {mode}: {problem}")).or_default() += 1;
+                *doubtful
+                    .entry(format!("{workload}, {mode}: {problem}"))
+                    .or_default() += 1;
             }
         }
         let all = doubtful.len();
         let spelled = doubtful.into_iter().take(SPELLED_OUT);
-        items.extend(spelled.map(|(what, count)| {
-            format!("{name}, {}: {what}", number::plural(count, "sample"))
-        }));
+        items.extend(
+            spelled.map(|(what, count)| {
+                format!("{name}, {}: {what}", number::plural(count, "sample"))
+            }),
+        );
         if all > SPELLED_OUT {
-            items.push(format!("{name}: {} further kinds of problems; the file has them all.", all - SPELLED_OUT));
+            items.push(format!(
+                "{name}: {} further kinds of problems; the file has them all.",
+                all - SPELLED_OUT
+            ));
         }
     }
     match items.is_empty() {
-        true => section.text("None: every sample that was planned was measured, and none is doubtful."),
+        true => {
+            section.text("None: every sample that was planned was measured, and none is doubtful.")
+        }
         false => section.list(items),
     }
 }

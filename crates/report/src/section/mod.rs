@@ -12,11 +12,7 @@ mod sensitivity;
 mod summary;
 pub mod table1;
 
-use crate::{
-    page::Page,
-    select::Selection,
-    Input,
-};
+use crate::{page::Page, select::Selection, Input};
 
 /// What the sections are made from, and by which command.
 struct Source {
@@ -89,7 +85,10 @@ fn subtitle(input: &Input) -> String {
 }
 
 /// Sections that are not in this report.
-fn missing<'a>(input: &'a Input, selection: &'a Selection) -> impl Iterator<Item = &'static Source> + 'a {
+fn missing<'a>(
+    input: &'a Input,
+    selection: &'a Selection,
+) -> impl Iterator<Item = &'static Source> + 'a {
     SOURCES.iter().filter(|source| match source.id {
         "cycle" => input.timelines.is_empty(),
         bench => selection.of(bench).next().is_none(),

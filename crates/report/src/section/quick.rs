@@ -36,13 +36,26 @@ pub fn section(selection: &Selection) -> Option<Section> {
 }
 
 fn title(cell: &Cell) -> String {
-    format!("{}: {} {}", cell.workload, number::count(cell.work as f64), cell.unit)
+    format!(
+        "{}: {} {}",
+        cell.workload,
+        number::count(cell.work as f64),
+        cell.unit
+    )
 }
 
 fn counts(set: &Set, vcpus: &str) -> Table {
     let mut table = Table::new(
         format!("Medians with intervals, guests with {vcpus}"),
-        ["Mode", "VM exits", "per unit", "TSC_DEADLINE writes", "Virtual ticks", "Million instructions", "Duration, ms"],
+        [
+            "Mode",
+            "VM exits",
+            "per unit",
+            "TSC_DEADLINE writes",
+            "Virtual ticks",
+            "Million instructions",
+            "Duration, ms",
+        ],
     );
     for (_, cells) in set.workloads() {
         table.group(title(cells[0]));
@@ -67,7 +80,11 @@ fn counts(set: &Set, vcpus: &str) -> Table {
 
 /// The mode, and that some of its samples are doubtful.
 fn marked(cell: &Cell) -> String {
-    match cell.samples.iter().any(|sample| !sample.problems.is_empty()) {
+    match cell
+        .samples
+        .iter()
+        .any(|sample| !sample.problems.is_empty())
+    {
         true => format!("{} (doubtful samples)", cell.mode),
         false => cell.mode.to_string(),
     }
@@ -82,10 +99,16 @@ fn baselines(results: &Results) -> Vec<Mode> {
 fn versus(set: &Set, metric: Metric, vcpus: &str) -> Table {
     let baselines = baselines(set.main());
     let mut table = Table::new(
-        format!("{}, change against other modes ({}), guests with {vcpus}", metric.name(), metric.better()),
+        format!(
+            "{}, change against other modes ({}), guests with {vcpus}",
+            metric.name(),
+            metric.better()
+        ),
         ["Mode"],
     );
-    table.columns.extend(baselines.iter().map(|mode| format!("against {mode}")));
+    table
+        .columns
+        .extend(baselines.iter().map(|mode| format!("against {mode}")));
     for (_, cells) in set.workloads() {
         table.group(title(cells[0]));
         for cell in cells {

@@ -45,7 +45,10 @@ const KINDS: [Kind; 3] = [
 ];
 
 pub fn sections(selection: &Selection) -> Vec<Section> {
-    KINDS.iter().filter_map(|kind| section(selection, kind)).collect()
+    KINDS
+        .iter()
+        .filter_map(|kind| section(selection, kind))
+        .collect()
 }
 
 fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
@@ -55,7 +58,10 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
     }
     let mut section = Section::new(
         kind.bench,
-        format!("{} ({} and {} of the paper)", kind.title, kind.figure, kind.table),
+        format!(
+            "{} ({} and {} of the paper)",
+            kind.title, kind.figure, kind.table
+        ),
     );
     section.text(kind.about);
     section.text("System throughput is work per CPU time that the host's CPUs spent, execution time the time from the first unit of work to the last. Whiskers are intervals; a hollow marker means that no difference is shown.");
@@ -76,7 +82,9 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 
@@ -125,7 +133,9 @@ fn figure(set: &Set, baseline: Mode, kind: &Kind) -> Block {
         rows,
     };
     let id = format!("fig-{}-{baseline}", set.slug());
-    Figure::new(&id, caption, table, |size| forest.draw(size, &id, &title, &description))
+    Figure::new(&id, caption, table, |size| {
+        forest.draw(size, &id, &title, &description)
+    })
 }
 
 fn rows(per_metric: &[Vec<(&str, Option<Change>)>; 3]) -> Vec<Row> {
@@ -164,16 +174,26 @@ fn caption(
         text += &format!(" A world switch costs {cost} ns.");
     }
     for (metric, changes) in Metric::ALL.iter().zip(per_metric) {
-        let measured = changes.iter().filter(|(_, change)| change.is_some()).count();
+        let measured = changes
+            .iter()
+            .filter(|(_, change)| change.is_some())
+            .count();
         if measured < changes.len() {
-            text += &format!(" {}: measured on {measured} of {}.", metric.name(), changes.len());
+            text += &format!(
+                " {}: measured on {measured} of {}.",
+                metric.name(),
+                changes.len()
+            );
         }
     }
     text
 }
 
 fn describe(rows: &[Row]) -> String {
-    let average = rows.last().map(|row| row.changes.as_slice()).unwrap_or_default();
+    let average = rows
+        .last()
+        .map(|row| row.changes.as_slice())
+        .unwrap_or_default();
     let words: Vec<String> = Metric::ALL
         .iter()
         .zip(average)
@@ -189,7 +209,12 @@ fn describe(rows: &[Row]) -> String {
 fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
     let mut table = Table::new(
         title,
-        ["Benchmark", "VM exits", "System throughput", "Execution time"],
+        [
+            "Benchmark",
+            "VM exits",
+            "System throughput",
+            "Execution time",
+        ],
     );
     for row in rows {
         let cells = row.changes.iter().map(|change| change::words(*change));
@@ -200,7 +225,12 @@ fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
 
 /// With the workload of the paper's suite that it stands for.
 fn label(set: &Set, name: &str) -> String {
-    let planned = set.main().plan.workloads.iter().find(|w| w.workload == name);
+    let planned = set
+        .main()
+        .plan
+        .workloads
+        .iter()
+        .find(|w| w.workload == name);
     let program = planned.and_then(|planned| planned.program.as_ref());
     match program.and_then(|program| program.stands_for.as_ref()) {
         Some(other) if other != name => format!("{name} (for {other})"),

@@ -27,14 +27,23 @@ pub fn section(selection: &Selection) -> Option<Section> {
     if sets.is_empty() {
         return None;
     }
-    let mut section = Section::new("sensitivity", "If a world switch cost nothing, or twice as much");
+    let mut section = Section::new(
+        "sensitivity",
+        "If a world switch cost nothing, or twice as much",
+    );
     section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each. Exit counts do not depend on it; the two other metrics do. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. Execution time is only known at costs that were measured.");
     for set in sets {
-        section.heading(format!("cost-{}", set.slug()), format!("Cost: {}", set.name()));
+        section.heading(
+            format!("cost-{}", set.slug()),
+            format!("Cost: {}", set.name()),
+        );
         section.text(verdict(set));
         section.blocks.push(figure(set));
         section.blocks.push(Block::More {
-            summary: format!("System throughput of each benchmark at three costs ({})", set.name()),
+            summary: format!(
+                "System throughput of each benchmark at three costs ({})",
+                set.name()
+            ),
             table: per_workload(set),
         });
     }
@@ -74,7 +83,9 @@ fn throughputs<'a>(set: &Set<'a>, baseline: Mode, cost: f64) -> Vec<(&'a str, Op
 
 fn costs(set: &Set) -> Vec<f64> {
     let twice = 2.0 * f64::from(cost_ns(set.main()));
-    (0..=STEPS).map(|step| twice * f64::from(step) / f64::from(STEPS)).collect()
+    (0..=STEPS)
+        .map(|step| twice * f64::from(step) / f64::from(STEPS))
+        .collect()
 }
 
 /// Whether any conclusion about throughput changes within the range, in words.
@@ -83,9 +94,14 @@ fn verdict(set: &Set) -> String {
     let mut texts = Vec::new();
     for baseline in BASELINES {
         let at = [0.0, cost, 2.0 * cost].map(|cost| throughputs(set, baseline, cost));
-        let outcomes = |nth: usize| at.iter().map(move |all| Metric::Throughput.outcome(all[nth].1));
+        let outcomes = |nth: usize| {
+            at.iter()
+                .map(move |all| Metric::Throughput.outcome(all[nth].1))
+        };
         let moved: Vec<String> = (0..at[0].len())
-            .filter(|nth| outcomes(*nth).any(|outcome| outcome != Metric::Throughput.outcome(at[1][*nth].1)))
+            .filter(|nth| {
+                outcomes(*nth).any(|outcome| outcome != Metric::Throughput.outcome(at[1][*nth].1))
+            })
             .map(|nth| at[0][nth].0.to_string())
             .collect();
         let all = at[0].len();
@@ -121,14 +137,23 @@ fn figure(set: &Set) -> Block {
     };
     let curves = Curves {
         panels: vec![
-            panel("System throughput, change in %", BASELINES.iter().map(throughput_curve).collect()),
-            panel("Execution time, change in %", BASELINES.iter().map(time_curve).collect()),
+            panel(
+                "System throughput, change in %",
+                BASELINES.iter().map(throughput_curve).collect(),
+            ),
+            panel(
+                "Execution time, change in %",
+                BASELINES.iter().map(time_curve).collect(),
+            ),
         ],
         label: "cost of a world switch, ns".into(),
         main_cost,
         costs: (0.0, 2.0 * main_cost),
     };
-    let title = format!("Average change by the cost of a world switch, {}", set.name());
+    let title = format!(
+        "Average change by the cost of a world switch, {}",
+        set.name()
+    );
     let caption = format!(
         "{title}: geometric means with intervals. Dashed: {} ns, the cost in the other figures. Execution time was measured at {}.",
         number::count(main_cost),
@@ -170,7 +195,10 @@ fn per_workload(set: &Set) -> Table {
     let at = [0.0, cost, 2.0 * cost];
     let heads = at.map(|cost| format!("at {} ns", number::count(cost)));
     let mut table = Table::new(
-        format!("System throughput of paratick by the cost of a world switch, {}", set.name()),
+        format!(
+            "System throughput of paratick by the cost of a world switch, {}",
+            set.name()
+        ),
         ["Benchmark", &heads[0], &heads[1], &heads[2], "Conclusion"],
     );
     for baseline in BASELINES {

@@ -29,7 +29,13 @@ pub fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Sour
     if !missing.is_empty() {
         section.text(format!("Not in this report: {}.", number::list(&missing)));
     }
-    section.list(selection.left_out.iter().map(|what| format!("Left out: {what}")).collect());
+    section.list(
+        selection
+            .left_out
+            .iter()
+            .map(|what| format!("Left out: {what}"))
+            .collect(),
+    );
     section
 }
 
@@ -43,7 +49,11 @@ fn summed_up<'s, 'a>(selection: &'s Selection<'a>) -> Vec<&'s Set<'a>> {
 }
 
 /// A change for each workload that has both modes.
-pub fn changes<'a>(set: &Set<'a>, metric: Metric, baseline: Mode) -> Vec<(&'a str, Option<Change>)> {
+pub fn changes<'a>(
+    set: &Set<'a>,
+    metric: Metric,
+    baseline: Mode,
+) -> Vec<(&'a str, Option<Change>)> {
     let results = set.main();
     let workloads = set.workloads().into_iter().map(|(name, _)| name);
     workloads
@@ -74,7 +84,8 @@ impl Tally {
                 (Outcome::Wins, _) => self.wins += 1,
                 (Outcome::Ties, _) => self.ties += 1,
                 (Outcome::Loses, Some(change)) => {
-                    self.losses.push(format!("{name} ({})", number::change(change.ratio)));
+                    self.losses
+                        .push(format!("{name} ({})", number::change(change.ratio)));
                 }
                 _ => self.open += 1,
             }
@@ -108,7 +119,11 @@ impl Tally {
 const NAMED: usize = 5;
 
 fn lead(sets: &[&Set]) -> String {
-    BASELINES.iter().filter_map(|baseline| verdict(sets, *baseline)).collect::<Vec<_>>().join(" ")
+    BASELINES
+        .iter()
+        .filter_map(|baseline| verdict(sets, *baseline))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// What there is to say against one baseline; none where it was not measured.
@@ -129,7 +144,10 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
         TICKLESS_STOP => "which stops the tick at every idle entry and is the paper's baseline",
         _ => "what the base kernel does today",
     };
-    let words: Vec<String> = tallies.iter().map(|(metric, tally)| tally.words(*metric)).collect();
+    let words: Vec<String> = tallies
+        .iter()
+        .map(|(metric, tally)| tally.words(*metric))
+        .collect();
     let mut text = format!(
         "Against `{baseline}`, {what}, on {}, paratick's {}.",
         number::plural(all, "workload"),
@@ -137,7 +155,11 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
     );
     for (metric, tally) in &tallies {
         if !tally.losses.is_empty() {
-            text += &format!(" It loses {} on {}.", metric.name().to_lowercase().replace("vm ", "VM "), names(&tally.losses));
+            text += &format!(
+                " It loses {} on {}.",
+                metric.name().to_lowercase().replace("vm ", "VM "),
+                names(&tally.losses)
+            );
         }
     }
     Some(text)
@@ -154,7 +176,15 @@ fn names(all: &[String]) -> String {
 fn key_numbers(sets: &[&Set]) -> Table {
     let mut table = Table::new(
         "Average change by paratick. Paper: what its Tables 2 to 4 print.",
-        ["Set", "VM exits", "in the paper", "System throughput", "in the paper", "Execution time", "in the paper"],
+        [
+            "Set",
+            "VM exits",
+            "in the paper",
+            "System throughput",
+            "in the paper",
+            "Execution time",
+            "in the paper",
+        ],
     );
     for baseline in BASELINES {
         table.group(format!("against {baseline}"));
@@ -180,5 +210,7 @@ fn key_numbers(sets: &[&Set]) -> Table {
 pub fn printed(set: &Set, metric: Metric, baseline: Mode) -> String {
     paper::averages_of(set.bench(), set.vcpus())
         .filter(|_| baseline == TICKLESS_STOP)
-        .map_or("–".into(), |averages| number::change(1.0 + averages.of(metric) / 100.0))
+        .map_or("–".into(), |averages| {
+            number::change(1.0 + averages.of(metric) / 100.0)
+        })
 }

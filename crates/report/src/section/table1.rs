@@ -41,7 +41,10 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
     if entries.is_empty() {
         return None;
     }
-    let mut section = Section::new("table1", "Timer exits of idle and of blocking guests (Table 1 of the paper)");
+    let mut section = Section::new(
+        "table1",
+        "Timer exits of idle and of blocking guests (Table 1 of the paper)",
+    );
     section.text("The paper computes Table 1 from its formulas; here it is measured. Its numbers are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the table below, so both are given for one vCPU and one second. Counted are the exits for the guest's own timer: arm, stop and expiry.");
     section.list(settings());
     let title = "Exits for the guest's timer, per vCPU and second";
@@ -55,15 +58,19 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
         number::plural(entries.len(), "pair")
     );
     let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and as modelled (hollow circle), where there is a model.".into();
-    section.blocks.push(Figure::new("fig-table1", caption, table, |size| {
-        rates.draw(size, "fig-table1", title, &description)
-    }));
+    section
+        .blocks
+        .push(Figure::new("fig-table1", caption, table, |size| {
+            rates.draw(size, "fig-table1", title, &description)
+        }));
     Some(section)
 }
 
 fn settings() -> Vec<String> {
     let settings = paper::TABLE1.iter();
-    settings.map(|(name, _, what)| format!("{name}: {what}.")).collect()
+    settings
+        .map(|(name, _, what)| format!("{name}: {what}."))
+        .collect()
 }
 
 /// In the paper's order of workloads, then others.
@@ -77,7 +84,9 @@ fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
         }
     }
     let order = |entry: &Entry| {
-        let known = paper::TABLE1.iter().position(|(name, ..)| *name == entry.cell.workload);
+        let known = paper::TABLE1
+            .iter()
+            .position(|(name, ..)| *name == entry.cell.workload);
         known.unwrap_or(paper::TABLE1.len())
     };
     entries.sort_by_key(order);
@@ -108,7 +117,10 @@ fn printed_rate(cell: &Cell) -> Option<f64> {
     (!cell.mode.poll).then(|| paper::table1_rate(&cell.workload, cell.mode.tick))?
 }
 
-fn predicted<'p>(cell: &'p Cell, predictions: &'p [Prediction]) -> impl Iterator<Item = &'p Prediction> {
+fn predicted<'p>(
+    cell: &'p Cell,
+    predictions: &'p [Prediction],
+) -> impl Iterator<Item = &'p Prediction> {
     predictions
         .iter()
         .filter(|prediction| prediction.workload == cell.workload && prediction.mode == cell.mode)
@@ -122,7 +134,9 @@ fn groups(entries: &[Entry], predictions: &[Prediction]) -> Vec<Group> {
             label: cell.mode.to_string(),
             measured: entry.rate,
             printed: printed_rate(cell),
-            modelled: predicted(cell, predictions).map(|p| p.per_vcpu_second).collect(),
+            modelled: predicted(cell, predictions)
+                .map(|p| p.per_vcpu_second)
+                .collect(),
         };
         let title = format!(
             "{}: {} with {}",
@@ -132,7 +146,10 @@ fn groups(entries: &[Entry], predictions: &[Prediction]) -> Vec<Group> {
         );
         match groups.last_mut() {
             Some(group) if group.title == title => group.rates.push(rate),
-            _ => groups.push(Group { title, rates: vec![rate] }),
+            _ => groups.push(Group {
+                title,
+                rates: vec![rate],
+            }),
         }
     }
     groups
@@ -141,7 +158,15 @@ fn groups(entries: &[Entry], predictions: &[Prediction]) -> Vec<Group> {
 fn table(caption: &str, entries: &[Entry], predictions: &[Prediction]) -> Table {
     let mut table = Table::new(
         caption,
-        ["Mode", "Measured", "Printed, per vCPU and s", "Printed in Table 1", "Counted, all", "Host's ticks", "Duration, s"],
+        [
+            "Mode",
+            "Measured",
+            "Printed, per vCPU and s",
+            "Printed in Table 1",
+            "Counted, all",
+            "Host's ticks",
+            "Duration, s",
+        ],
     );
     if !predictions.is_empty() {
         table.columns.push("Modelled".into());
@@ -164,7 +189,11 @@ fn table(caption: &str, entries: &[Entry], predictions: &[Prediction]) -> Table 
             let models: Vec<_> = models
                 .map(|p| format!("{} ({})", number::decimal(p.per_vcpu_second), p.model))
                 .collect();
-            cells.push(if models.is_empty() { "–".into() } else { models.join("; ") });
+            cells.push(if models.is_empty() {
+                "–".into()
+            } else {
+                models.join("; ")
+            });
         }
         table.row(cell.mode.to_string(), cells);
     }
@@ -183,7 +212,9 @@ fn row(entry: &Entry) -> Vec<String> {
         printed(total),
         number::interval(own_exits(cell), number::count),
         number::interval(host_ticks, number::count),
-        number::interval(cell.summary(Counted::DurationNs), |ns| number::decimal(ns / 1e9)),
+        number::interval(cell.summary(Counted::DurationNs), |ns| {
+            number::decimal(ns / 1e9)
+        }),
     ]
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Stacked bars: a group for each workload, a bar for each mode, a part for each cause.
 
-use super::{axis, fit, marks, Anchor, Scale, Size, Svg};
+use super::{axis, fit, fit_strong, marks, Anchor, Scale, Size, Svg};
 use crate::number;
 use paratick_core::cause::Cause;
 
@@ -50,12 +50,25 @@ impl Bars {
         let right = size.width() - size.pick(76.0, 68.0);
         let scale = Scale::new([0.0, 100.0], (left, right));
         let top = marks::legend(&mut svg, size, &self.causes());
-        let rows = self.groups.iter().map(|group| HEAD + group.bars.len() as f64 * ROW);
+        let rows = self
+            .groups
+            .iter()
+            .map(|group| HEAD + group.bars.len() as f64 * ROW);
         let bottom = top + rows.sum::<f64>() + 6.0;
-        let end = axis(&mut svg, &scale, (top + 6.0, bottom), "VM exits, % of the longest bar of the group");
+        let end = axis(
+            &mut svg,
+            &scale,
+            (top + 6.0, bottom),
+            "VM exits, % of the longest bar of the group",
+        );
         let mut y = top;
         for group in &self.groups {
-            svg.text((0.0, y + HEAD - 9.0), Anchor::Start, "strong", &fit(&group.title, size.width()));
+            svg.text(
+                (0.0, y + HEAD - 9.0),
+                Anchor::Start,
+                "strong",
+                &fit_strong(&group.title, size.width()),
+            );
             y += HEAD;
             let longest = group.bars.iter().map(Bar::length).fold(0.0, f64::max);
             for bar in &group.bars {
@@ -69,7 +82,12 @@ impl Bars {
 
 fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, size: Size) {
     let base = y + ROW / 2.0 + 4.0;
-    svg.text((0.0, base), Anchor::Start, "", &fit(&bar.label, scale.left()));
+    svg.text(
+        (0.0, base),
+        Anchor::Start,
+        "",
+        &fit(&bar.label, scale.left()),
+    );
     let total = bar.total.map_or("–".into(), number::count);
     svg.text((size.width(), base), Anchor::End, "", &total);
     if longest <= 0.0 {
@@ -82,6 +100,11 @@ fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, size: Size
         let width = scale.at(before / longest * 100.0) - from;
         // Parts are parted by a line of the page's colour, but none so thin that it would vanish.
         let parted = if width > 3.0 { width - 1.0 } else { width };
-        marks::swatch(svg, (from, y + (ROW - THICK) / 2.0), (parted, THICK), *cause);
+        marks::swatch(
+            svg,
+            (from, y + (ROW - THICK) / 2.0),
+            (parted, THICK),
+            *cause,
+        );
     }
 }

@@ -96,7 +96,12 @@ impl Forest {
         let ends = changes().flat_map(|change| [change.low, change.high].map(percent));
         // A margin, so that no point lies on the edge.
         let scale = Scale::new(ends.chain(panel.paper).chain([0.0]), (left, right)).signed();
-        svg.text((left, top - HEAD + 14.0), Anchor::Start, "strong", &panel.title);
+        svg.text(
+            (left, top - HEAD + 14.0),
+            Anchor::Start,
+            "strong",
+            &panel.title,
+        );
         let end = axis(svg, &scale, (top, bottom), &panel.label);
         svg.line((scale.at(0.0), top), (scale.at(0.0), bottom), "axis");
         if let Some(paper) = panel.paper {

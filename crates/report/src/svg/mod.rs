@@ -64,6 +64,11 @@ pub fn fit(text: &str, width: f64) -> String {
     kept + "…"
 }
 
+/// The same for text of class `strong`, which is wider.
+pub fn fit_strong(text: &str, width: f64) -> String {
+    fit(text, width / 1.2)
+}
+
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     Start,
@@ -129,8 +134,14 @@ impl Svg {
 
     /// A line through points.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
-        let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        self.body += &format!(r#"<polyline points="{}" class="{class}"/>"#, points.join(" "));
+        let points: Vec<_> = points
+            .iter()
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        self.body += &format!(
+            r#"<polyline points="{}" class="{class}"/>"#,
+            points.join(" ")
+        );
     }
 
     /// Markup that the others do not offer.
@@ -144,7 +155,13 @@ impl Svg {
     }
 
     pub fn finish(self, height: f64) -> String {
-        let Svg { id, size, title, description, body } = self;
+        let Svg {
+            id,
+            size,
+            title,
+            description,
+            body,
+        } = self;
         format!(
             r#"<svg class="{}" viewBox="0 0 {} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
             size.name(),
@@ -161,7 +178,12 @@ pub fn axis(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), label: &str
     for tick in scale.ticks() {
         let x = scale.at(tick);
         svg.line((x, top), (x, bottom), "grid");
-        svg.text((x, bottom + 15.0), Anchor::Middle, "muted", &scale.label(tick));
+        svg.text(
+            (x, bottom + 15.0),
+            Anchor::Middle,
+            "muted",
+            &scale.label(tick),
+        );
     }
     svg.line((scale.left(), bottom), (scale.right(), bottom), "axis");
     let middle = (scale.left() + scale.right()) / 2.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Bars to one scale, each with its interval, a published value and what a model says.
 
-use super::{axis, fit, Anchor, Scale, Size, Svg};
+use super::{axis, fit, fit_strong, Anchor, Scale, Size, Svg};
 use crate::number;
 use paratick_core::stats::Summary;
 
@@ -36,7 +36,10 @@ impl Rates {
         let rates = self.groups.iter().flat_map(|group| &group.rates);
         rates.flat_map(|rate| {
             let measured = rate.measured.map(|summary| summary.high);
-            measured.into_iter().chain(rate.printed).chain(rate.modelled.iter().copied())
+            measured
+                .into_iter()
+                .chain(rate.printed)
+                .chain(rate.modelled.iter().copied())
         })
     }
 
@@ -46,12 +49,15 @@ impl Rates {
         let right = size.width() - 62.0;
         let scale = Scale::new(self.values().chain([0.0]), (left, right));
         let top = self.legend(&mut svg);
-        let rows = self.groups.iter().map(|group| HEAD + group.rates.len() as f64 * ROW);
+        let rows = self
+            .groups
+            .iter()
+            .map(|group| HEAD + group.rates.len() as f64 * ROW);
         let bottom = top + rows.sum::<f64>() + 6.0;
         let end = axis(&mut svg, &scale, (top + 6.0, bottom), &self.label);
         let mut y = top;
         for group in &self.groups {
-            let title = fit(&group.title, size.width());
+            let title = fit_strong(&group.title, size.width());
             svg.text((0.0, y + HEAD - 9.0), Anchor::Start, "strong", &title);
             y += HEAD;
             for rate in &group.rates {
@@ -76,12 +82,25 @@ impl Rates {
 }
 
 fn row(svg: &mut Svg, scale: &Scale, y: f64, rate: &Rate, size: Size) {
-    svg.text((0.0, y + 4.0), Anchor::Start, "", &fit(&rate.label, scale.left()));
+    svg.text(
+        (0.0, y + 4.0),
+        Anchor::Start,
+        "",
+        &fit(&rate.label, scale.left()),
+    );
     let text = match rate.measured {
         Some(summary) => {
             let from = scale.at(0.0);
-            svg.rect((from, y - 5.0), (scale.at(summary.median) - from, 10.0), "bar");
-            svg.line((scale.at(summary.low), y), (scale.at(summary.high), y), "whisker");
+            svg.rect(
+                (from, y - 5.0),
+                (scale.at(summary.median) - from, 10.0),
+                "bar",
+            );
+            svg.line(
+                (scale.at(summary.low), y),
+                (scale.at(summary.high), y),
+                "whisker",
+            );
             number::decimal(summary.median)
         }
         None => "–".into(),
