@@ -40,8 +40,8 @@ demo: deps build ## from a bare machine to the table of exits (25 min; 5 when al
 
 test: test-quick test-boot ## every test (25 min)
 
-test-quick: build ## unit, property and CLI tests: boots nothing (2 min)
-	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli
+test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
+	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test browser
 
 test-boot: kernels emulator ## boots kernels under emulation (10 min)
 	$(CARGO) test --release --locked --no-fail-fast -p paratick --test boot -- --test-threads=1

@@ -10,3 +10,7 @@ mod lab;
 mod model;
 mod support;
 mod timeline;
+mod report;
+mod support;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;

@@ -9,6 +9,7 @@ mod kernel;
 mod lab;
 mod model;
 mod progress;
+mod report;
 mod signals;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +53,7 @@ enum Verb {
     Lab(lab::Verb),
     Compare(compare::Args),
     Model(model::Args),
+    Report(report::Args),
     Doctor(doctor::Args),
 }
 
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Lab(verb) => lab::run(verb),
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
+        Verb::Report(args) => report::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

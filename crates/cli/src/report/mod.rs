@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick report`: results as one page to read.
+
+mod output;
+
+use crate::Usage;
+use anyhow::Result;
+use paratick_report::{Document, Input};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Write a report of results: tables and figures in one self-contained HTML file
+///
+/// The page needs no network and no scripts, follows the reader's light or dark theme, and prints.
+/// What is in it depends on the files: docs/report.md says what comes from which.  The page's path
+/// is printed.  Exit codes: 0 written, 2 a file is no result or the output cannot be used, 69 the
+/// report could not be written.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Results that `paratick bench` wrote, and time lines, in any order
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+    /// The page [default: the first RESULT's name with .html]
+    #[arg(long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => args.results[0].with_extension("html"),
+    };
+    output::check(&output, &args.results)?;
+    let mut input = Input::default();
+    for (number, path) in args.results.iter().enumerate() {
+        if args.results[..number].contains(path) {
+            return Err(Usage(format!(
+                "{} is named twice\nhint: name every file once",
+                path.display()
+            ))
+            .into());
+        }
+        input.add(read(path)?);
+    }
+    output::write(&output, &paratick_report::html(&input)?)?;
+    println!("{}", output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Document, Usage> {
+    let wrong = |why: String| Usage(format!("cannot report on {}: {why}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| {
+        wrong(format!(
+            "{error}\nhint: give files that `paratick bench` wrote"
+        ))
+    })?;
+    Document::read(&String::from_utf8_lossy(&bytes)).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The page on disk: whole, or as it was.
+
+use crate::Usage;
+use anyhow::{Context, Result};
+use std::{
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// How a page begins that this command wrote.
+const BEGINNING: &[u8] = b"<!doctype html>";
+
+/// Fails where the output could not be written, or is something that should be kept.
+pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
+    let bad = |why: &str| {
+        Usage(format!(
+            "cannot write the report to {}: {why}\nhint: name another file with --output, such as report.html",
+            path.display()
+        ))
+    };
+    if path.file_name().is_none() {
+        return Err(bad("it has no file name"));
+    }
+    if inputs.iter().any(|input| same(input, path)) {
+        return Err(bad("it is one of the results"));
+    }
+    // A rename would put a plain file in the place of a device.
+    if path.exists() && !path.is_file() {
+        return Err(bad("it is there, and is not a plain file"));
+    }
+    if path.exists() && !is_page(path) {
+        return Err(bad(
+            "it is there, and is not a page that this command wrote",
+        ));
+    }
+    match folder(path).is_dir() {
+        true => Ok(()),
+        false => Err(bad("there is no such folder")),
+    }
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || (other.exists() && real(one) == real(other))
+}
+
+/// An empty file is nobody's work.
+fn is_page(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| {
+        file.take(BEGINNING.len() as u64)
+            .read_to_end(&mut beginning)
+    });
+    read.is_ok() && (beginning.is_empty() || beginning == BEGINNING)
+}
+
+/// Replaces the file at once, or leaves it as it was.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .prefix(".paratick-")
+            .permissions(PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder(path))?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| {
+        format!(
+            "writing the report to {}\nhint: name a file in a folder you can write to with --output",
+            path.display()
+        )
+    })
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}

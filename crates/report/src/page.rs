@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a page is made of, and making it HTML.
+
+use crate::svg::Size;
+use minijinja::{context, Environment, Value};
+use serde::Serialize;
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
+
+#[derive(Debug, Serialize)]
+pub struct Page {
+    pub title: String,
+    /// When and with what it was measured, in one line.
+    pub subtitle: String,
+    pub sections: Vec<Section>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Section {
+    pub id: String,
+    pub title: String,
+    pub blocks: Vec<Block>,
+}
+
+/// Texts may have `code` in backquotes; nothing else in them is markup.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Block {
+    Heading {
+        id: String,
+        text: String,
+    },
+    Text {
+        text: String,
+    },
+    /// Larger: the answer.
+    Lead {
+        text: String,
+    },
+    List {
+        items: Vec<String>,
+    },
+    Command {
+        text: String,
+    },
+    Table {
+        table: Table,
+    },
+    /// Long, and closed until asked for.
+    More {
+        summary: String,
+        table: Table,
+    },
+    Figure(Figure),
+}
+
+#[derive(Debug, Serialize)]
+pub struct Figure {
+    pub id: String,
+    pub caption: String,
+    /// One drawing for wide pages and paper, one for narrow pages; only one of them is shown.
+    pub drawings: Vec<String>,
+    /// The same numbers.
+    pub table: Table,
+}
+
+/// The first column heads the rows.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Table {
+    pub caption: String,
+    pub columns: Vec<String>,
+    pub groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Group {
+    /// Empty: rows without a heading of their own.
+    pub title: String,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub head: String,
+    pub cells: Vec<String>,
+}
+
+impl Section {
+    pub fn new(id: &str, title: impl Into<String>) -> Self {
+        Section {
+            id: id.into(),
+            title: title.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    pub fn text(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Text { text: text.into() });
+    }
+
+    pub fn heading(&mut self, id: impl Into<String>, text: impl Into<String>) {
+        self.blocks.push(Block::Heading {
+            id: id.into(),
+            text: text.into(),
+        });
+    }
+
+    pub fn list(&mut self, items: Vec<String>) {
+        if !items.is_empty() {
+            self.blocks.push(Block::List { items });
+        }
+    }
+
+    pub fn table(&mut self, table: Table) {
+        self.blocks.push(Block::Table { table });
+    }
+}
+
+impl Figure {
+    /// `draw` is asked for each size.
+    pub fn new(id: &str, caption: String, table: Table, draw: impl Fn(Size) -> String) -> Block {
+        Block::Figure(Figure {
+            id: id.into(),
+            caption,
+            drawings: Size::ALL.into_iter().map(draw).collect(),
+            table,
+        })
+    }
+}
+
+impl Table {
+    pub fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
+        Table {
+            caption: caption.into(),
+            columns: columns.iter().map(|name| name.to_string()).collect(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// Begins a group of rows.
+    pub fn group(&mut self, title: impl Into<String>) {
+        self.groups.push(Group {
+            title: title.into(),
+            rows: Vec::new(),
+        });
+    }
+
+    pub fn row(&mut self, head: impl Into<String>, cells: Vec<String>) {
+        if self.groups.is_empty() {
+            self.group("");
+        }
+        if let Some(group) = self.groups.last_mut() {
+            let head = head.into();
+            group.rows.push(Row { head, cells });
+        }
+    }
+}
+
+/// The document.
+pub fn render(page: &Page) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_keep_trailing_newline(true);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_filter("prose", prose);
+    environment.add_template("page.html", TEMPLATE)?;
+    let template = environment.get_template("page.html")?;
+    template.render(context! { page => Value::from_serialize(page), style => STYLE })
+}
+
+/// Text as HTML: escaped, with what stands in backquotes as code.
+fn prose(text: String) -> Value {
+    let mut html = String::new();
+    for (number, part) in text.split('`').enumerate() {
+        let part = escape(part);
+        match number % 2 {
+            0 => html += &part,
+            _ => html += &format!("<code>{part}</code>"),
+        }
+    }
+    Value::from_safe_string(html)
+}
+
+/// For text and for attributes in double quotes.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_code_is_marked() {
+        let html = prose("a < b: run `x --y=\"1\" && z`".into());
+        assert_eq!(
+            html.to_string(),
+            "a &lt; b: run <code>x --y=&quot;1&quot; &amp;&amp; z</code>"
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_page_reaches_the_markup_unescaped() {
+        let bad = "<script>alert(1)</script>";
+        let mut table = Table::new(bad, [bad, bad]);
+        table.group(bad);
+        table.row(bad, vec![bad.into()]);
+        let mut section = Section::new("s", bad);
+        section.text(bad);
+        section.list(vec![bad.into()]);
+        section.heading("h", bad);
+        section.table(table.clone());
+        section
+            .blocks
+            .push(Figure::new("f", bad.into(), table, |_| {
+                "<svg></svg>".into()
+            }));
+        let page = Page {
+            title: bad.into(),
+            subtitle: bad.into(),
+            sections: vec![section],
+        };
+        let html = render(&page).unwrap();
+        assert!(!html.contains("<script"), "{html}");
+        assert!(html.matches("&lt;script").count() >= 12);
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Figures 4 to 6 and Tables 2 to 4: each benchmark relative to a baseline, and their average.
+
+use super::summary::{average, changes, printed};
+use crate::{
+    change::{self, Change, Metric, BASELINES, TICKLESS_STOP},
+    number,
+    page::{Block, Figure, Section, Table},
+    paper,
+    select::{Selection, Set},
+    svg::forest::{Forest, Panel, Row},
+};
+use paratick_core::mode::Mode;
+
+struct Kind {
+    bench: &'static str,
+    title: &'static str,
+    figure: &'static str,
+    table: &'static str,
+    about: &'static str,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        bench: "sequential",
+        title: "Sequential programs",
+        figure: "Figure 4",
+        table: "Table 2",
+        about: "Programs of one thread that compute, in a guest with one vCPU. They hardly ever wait, so what there is to win is the tick itself; the question is whether paratick costs anything.",
+    },
+    Kind {
+        bench: "multithreaded",
+        title: "Multithreaded programs",
+        figure: "Figure 5",
+        table: "Table 3",
+        about: "Programs with a thread for every vCPU, which wait for each other. Each short wait takes a vCPU into idle and out again.",
+    },
+    Kind {
+        bench: "io",
+        title: "Input and output",
+        figure: "Figure 6",
+        table: "Table 4",
+        about: "fio with its synchronous engine on a virtio disk, in a guest with one vCPU: each request is a short wait.",
+    },
+];
+
+pub fn sections(selection: &Selection) -> Vec<Section> {
+    KINDS
+        .iter()
+        .filter_map(|kind| section(selection, kind))
+        .collect()
+}
+
+fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
+    let sets: Vec<&Set> = selection.of(kind.bench).collect();
+    if sets.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(
+        kind.bench,
+        format!(
+            "{} ({} and {} of the paper)",
+            kind.title, kind.figure, kind.table
+        ),
+    );
+    section.text(kind.about);
+    section.text("System throughput is work per CPU time that the host's CPUs spent, execution time the time from the first unit of work to the last. Whiskers are intervals; a hollow marker means that no difference is shown.");
+    section.table(averages(&sets, kind));
+    for set in sets {
+        for baseline in BASELINES {
+            if !changes(set, Metric::Exits, baseline).is_empty() {
+                section.heading(
+                    format!("{}-{baseline}", set.slug()),
+                    format!("{} against {baseline}", capital(&set.name())),
+                );
+                section.blocks.push(figure(set, baseline, kind));
+            }
+        }
+    }
+    Some(section)
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+fn averages(sets: &[&Set], kind: &Kind) -> Table {
+    let mut table = Table::new(
+        format!(
+            "{} of the paper, and here: average change by paratick (here the geometric mean; the paper does not say which mean its own is)",
+            kind.table
+        ),
+        ["Against", "VM exits", "System throughput", "Execution time"],
+    );
+    for set in sets {
+        table.group(set.name());
+        for baseline in BASELINES {
+            let cells: Vec<String> = Metric::ALL
+                .into_iter()
+                .map(|metric| change::words(average(&changes(set, metric, baseline))))
+                .collect();
+            table.row(baseline.to_string(), cells);
+        }
+        if paper::averages_of(set.bench(), set.vcpus()).is_some() {
+            let cells = Metric::ALL.map(|metric| printed(set, metric, TICKLESS_STOP));
+            table.row("printed in the paper", cells.to_vec());
+        }
+    }
+    table
+}
+
+fn figure(set: &Set, baseline: Mode, kind: &Kind) -> Block {
+    let title = format!("{}: paratick relative to {baseline}", capital(&set.name()));
+    let per_metric = Metric::ALL.map(|metric| changes(set, metric, baseline));
+    let rows = rows(&per_metric);
+    let paper = paper::averages_of(set.bench(), set.vcpus()).filter(|_| baseline == TICKLESS_STOP);
+    let caption = caption(set, baseline, kind, paper.is_some(), &per_metric);
+    let table = table(set, &title, &rows);
+    let description = describe(&rows);
+    let forest = Forest {
+        panels: Metric::ALL
+            .into_iter()
+            .map(|metric| Panel {
+                title: metric.name().into(),
+                label: format!("change, % ({})", metric.better()),
+                paper: paper.map(|averages| averages.of(metric)),
+            })
+            .collect(),
+        rows,
+    };
+    let id = format!("fig-{}-{baseline}", set.slug());
+    Figure::new(&id, caption, table, |size| {
+        forest.draw(size, &id, &title, &description)
+    })
+}
+
+fn rows(per_metric: &[Vec<(&str, Option<Change>)>; 3]) -> Vec<Row> {
+    let names = per_metric[0].iter().map(|(name, _)| *name);
+    let mut rows: Vec<Row> = names
+        .enumerate()
+        .map(|(nth, name)| Row {
+            label: name.into(),
+            average: false,
+            changes: per_metric.iter().map(|changes| changes[nth].1).collect(),
+        })
+        .collect();
+    rows.push(Row {
+        label: "average".into(),
+        average: true,
+        changes: per_metric.iter().map(|changes| average(changes)).collect(),
+    });
+    rows
+}
+
+fn caption(
+    set: &Set,
+    baseline: Mode,
+    kind: &Kind,
+    has_paper: bool,
+    per_metric: &[Vec<(&str, Option<Change>)>; 3],
+) -> String {
+    let mut text = format!(
+        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark, with intervals. The average is the geometric mean.",
+        kind.figure
+    );
+    if has_paper {
+        text += " Dashed: the average that the paper prints.";
+    }
+    if let Some(cost) = set.main().environment.configuration.exit_cost_ns {
+        text += &format!(" A world switch costs {cost} ns.");
+    }
+    for (metric, changes) in Metric::ALL.iter().zip(per_metric) {
+        let measured = changes
+            .iter()
+            .filter(|(_, change)| change.is_some())
+            .count();
+        if measured < changes.len() {
+            text += &format!(
+                " {}: measured on {measured} of {}.",
+                metric.name(),
+                changes.len()
+            );
+        }
+    }
+    text
+}
+
+fn describe(rows: &[Row]) -> String {
+    let average = rows
+        .last()
+        .map(|row| row.changes.as_slice())
+        .unwrap_or_default();
+    let words: Vec<String> = Metric::ALL
+        .iter()
+        .zip(average)
+        .map(|(metric, change)| format!("{} {}", metric.name(), change::words(*change)))
+        .collect();
+    format!(
+        "Three panels with a row for each of {}. On average: {}. The table after the figure has every number.",
+        number::plural(rows.len().saturating_sub(1), "benchmark"),
+        words.join("; ")
+    )
+}
+
+fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
+    let mut table = Table::new(
+        title,
+        [
+            "Benchmark",
+            "VM exits",
+            "System throughput",
+            "Execution time",
+        ],
+    );
+    for row in rows {
+        let cells = row.changes.iter().map(|change| change::words(*change));
+        table.row(label(set, &row.label), cells.collect());
+    }
+    table
+}
+
+/// With the workload of the paper's suite that it stands for.
+fn label(set: &Set, name: &str) -> String {
+    let planned = set
+        .main()
+        .plan
+        .workloads
+        .iter()
+        .find(|w| w.workload == name);
+    let program = planned.and_then(|planned| planned.program.as_ref());
+    match program.and_then(|program| program.stands_for.as_ref()) {
+        Some(other) if other != name => format!("{name} (for {other})"),
+        _ => name.into(),
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How far the conclusions depend on what a world switch is taken to cost.
+
+use super::summary::{average, changes};
+use crate::{
+    change::{self, Change, Metric, Outcome, BASELINES, PARATICK},
+    number,
+    page::{Block, Figure, Section, Table},
+    select::{cost_ns, Selection, Set},
+    svg::curve::{Curve, Curves, Panel},
+};
+use paratick_core::{
+    mode::Mode,
+    results::{Cell, Results, Sample},
+    stats::{self, Observation},
+};
+
+/// Points of the curve of throughput, from nothing to twice the cost measured at.
+const STEPS: u32 = 4;
+
+pub fn section(selection: &Selection) -> Option<Section> {
+    let sets: Vec<&Set> = selection
+        .evaluated()
+        .into_iter()
+        .filter(|set| cost_ns(set.main()) > 0)
+        .collect();
+    if sets.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(
+        "sensitivity",
+        "If a world switch cost nothing, or twice as much",
+    );
+    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each. Exit counts do not depend on it; the two other metrics do. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. Execution time is only known at costs that were measured.");
+    for set in sets {
+        section.heading(
+            format!("cost-{}", set.slug()),
+            format!("Cost: {}", set.name()),
+        );
+        section.text(verdict(set));
+        section.blocks.push(figure(set));
+        section.blocks.push(Block::More {
+            summary: format!(
+                "System throughput of each benchmark at three costs ({})",
+                set.name()
+            ),
+            table: per_workload(set),
+        });
+    }
+    Some(section)
+}
+
+/// CPU time of the host at a cost of so many nanoseconds for each world switch.
+fn cpu_ns(sample: &Sample, cost: f64) -> Option<f64> {
+    let instructions = sample.host_instructions? + sample.guest_instructions?;
+    Some(instructions as f64 + cost * sample.world_switches? as f64)
+}
+
+fn throughput(mode: &Cell, baseline: &Cell, cost: f64) -> Option<Change> {
+    let observe = |cell: &Cell| -> Vec<Observation> {
+        let samples = cell.samples.iter();
+        let observations = samples.filter_map(|sample| {
+            Some(Observation {
+                round: sample.round,
+                value: cpu_ns(sample, cost)?,
+            })
+        });
+        observations.collect()
+    };
+    let compared = stats::compare(&observe(mode), &observe(baseline))?;
+    Some(Change::from(compared).inverse())
+}
+
+/// Of every workload that has both modes.
+fn throughputs<'a>(set: &Set<'a>, baseline: Mode, cost: f64) -> Vec<(&'a str, Option<Change>)> {
+    let results: &Results = set.main();
+    let both = |name| Some((results.cell(name, PARATICK)?, results.cell(name, baseline)?));
+    set.workloads()
+        .into_iter()
+        .filter_map(|(name, _)| both(name).map(|(mode, base)| (name, throughput(mode, base, cost))))
+        .collect()
+}
+
+fn costs(set: &Set) -> Vec<f64> {
+    let twice = 2.0 * f64::from(cost_ns(set.main()));
+    (0..=STEPS)
+        .map(|step| twice * f64::from(step) / f64::from(STEPS))
+        .collect()
+}
+
+/// Whether any conclusion about throughput changes within the range, in words.
+fn verdict(set: &Set) -> String {
+    let cost = f64::from(cost_ns(set.main()));
+    let mut texts = Vec::new();
+    for baseline in BASELINES {
+        let at = [0.0, cost, 2.0 * cost].map(|cost| throughputs(set, baseline, cost));
+        let outcomes = |nth: usize| {
+            at.iter()
+                .map(move |all| Metric::Throughput.outcome(all[nth].1))
+        };
+        let moved: Vec<String> = (0..at[0].len())
+            .filter(|nth| {
+                outcomes(*nth).any(|outcome| outcome != Metric::Throughput.outcome(at[1][*nth].1))
+            })
+            .map(|nth| at[0][nth].0.to_string())
+            .collect();
+        let all = at[0].len();
+        match (all, moved.len()) {
+            (0, _) => {}
+            (_, 0) => texts.push(format!("Against `{baseline}` the conclusion about throughput is the same at no cost and at twice the cost for all of {}.", number::plural(all, "benchmark"))),
+            (_, count) => texts.push(format!(
+                "Against `{baseline}` the conclusion about throughput is not the same at every cost for {count} of {}: {}.",
+                number::plural(all, "benchmark"),
+                number::list(&moved)
+            )),
+        }
+    }
+    texts.join(" ")
+}
+
+fn figure(set: &Set) -> Block {
+    let throughput_curve = |baseline: &Mode| Curve {
+        name: format!("against {baseline}"),
+        points: costs(set)
+            .into_iter()
+            .filter_map(|cost| Some((cost, average(&throughputs(set, *baseline, cost))?)))
+            .collect(),
+    };
+    let time_curve = |baseline: &Mode| Curve {
+        name: format!("against {baseline}"),
+        points: measured(set, *baseline),
+    };
+    let main_cost = f64::from(cost_ns(set.main()));
+    let panel = |title: &str, curves: Vec<Curve>| Panel {
+        title: title.into(),
+        curves,
+    };
+    let curves = Curves {
+        panels: vec![
+            panel(
+                "System throughput, change in %",
+                BASELINES.iter().map(throughput_curve).collect(),
+            ),
+            panel(
+                "Execution time, change in %",
+                BASELINES.iter().map(time_curve).collect(),
+            ),
+        ],
+        label: "cost of a world switch, ns".into(),
+        main_cost,
+        costs: (0.0, 2.0 * main_cost),
+    };
+    let title = format!(
+        "Average change by the cost of a world switch, {}",
+        set.name()
+    );
+    let caption = format!(
+        "{title}: geometric means with intervals. Dashed: {} ns, the cost in the other figures. Execution time was measured at {}.",
+        number::count(main_cost),
+        number::plural(set.by_cost().len(), "cost")
+    );
+    let description = "Two panels, system throughput and execution time, each with a curve against both baselines. The table after the figure has every number.";
+    let id = format!("fig-cost-{}", set.slug());
+    Figure::new(&id, caption, table(&title, &curves), |size| {
+        curves.draw(size, &id, &title, description)
+    })
+}
+
+/// The average of execution time at every cost that was measured.
+fn measured(set: &Set, baseline: Mode) -> Vec<(f64, Change)> {
+    let at = |results: &&Results| {
+        let alone = Set::alone(results);
+        let mean = average(&changes(&alone, Metric::Time, baseline))?;
+        Some((f64::from(cost_ns(results)), mean))
+    };
+    set.by_cost().iter().filter_map(at).collect()
+}
+
+fn table(caption: &str, curves: &Curves) -> Table {
+    let mut table = Table::new(caption, ["Cost, ns", "Change"]);
+    for panel in &curves.panels {
+        for curve in &panel.curves {
+            table.group(format!("{}, {}", panel.title, curve.name));
+            for (cost, change) in &curve.points {
+                table.row(number::count(*cost), vec![change.words()]);
+            }
+        }
+    }
+    table.groups.retain(|group| !group.rows.is_empty());
+    table
+}
+
+fn per_workload(set: &Set) -> Table {
+    let cost = f64::from(cost_ns(set.main()));
+    let at = [0.0, cost, 2.0 * cost];
+    let heads = at.map(|cost| format!("at {} ns", number::count(cost)));
+    let mut table = Table::new(
+        format!(
+            "System throughput of paratick by the cost of a world switch, {}",
+            set.name()
+        ),
+        ["Benchmark", &heads[0], &heads[1], &heads[2], "Conclusion"],
+    );
+    for baseline in BASELINES {
+        table.group(format!("against {baseline}"));
+        let columns = at.map(|cost| throughputs(set, baseline, cost));
+        for nth in 0..columns[0].len() {
+            let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
+            let mut cells: Vec<String> = changes.into_iter().map(change::words).collect();
+            cells.push(conclusion(changes));
+            table.row(columns[0][nth].0, cells);
+        }
+    }
+    table.groups.retain(|group| !group.rows.is_empty());
+    table
+}
+
+fn conclusion(changes: [Option<Change>; 3]) -> String {
+    let word = |change| match Metric::Throughput.outcome(change) {
+        Outcome::Wins => "wins",
+        Outcome::Ties => "ties",
+        Outcome::Loses => "loses",
+        Outcome::Open => "open",
+    };
+    let [none, main, twice] = changes.map(word);
+    match none == main && main == twice {
+        true => format!("{main} at all three"),
+        false => format!("{none}, {main}, {twice}"),
+    }
+}

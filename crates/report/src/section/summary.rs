@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was found, in a paragraph and a table, computed from the data.
+
+use super::Source;
+use crate::{
+    change::{self, geometric_mean, Change, Metric, Outcome, BASELINES, PARATICK, TICKLESS_STOP},
+    number,
+    page::{Block, Section, Table},
+    paper,
+    select::{Selection, Set},
+};
+use paratick_core::mode::Mode;
+
+pub fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Source>) -> Section {
+    let mut section = Section::new("summary", "Summary");
+    let sets = summed_up(selection);
+    let lead = lead(&sets);
+    if !lead.is_empty() {
+        section.blocks.push(Block::Lead { text: lead });
+        section.table(key_numbers(&sets));
+        section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
+    } else {
+        section.text("Nothing in these files compares paratick with another mode.");
+    }
+    section.text("In every figure and table a change is that of paratick against the baseline named, and an interval holds 95 % unless there were fewer than six samples: then it is the range of all.");
+    let missing: Vec<String> = missing
+        .map(|source| format!("{} (`{}`)", source.what, source.command))
+        .collect();
+    if !missing.is_empty() {
+        section.text(format!("Not in this report: {}.", number::list(&missing)));
+    }
+    section.list(
+        selection
+            .left_out
+            .iter()
+            .map(|what| format!("Left out: {what}"))
+            .collect(),
+    );
+    section
+}
+
+/// The paper's sets; where there are none, the small workloads.
+fn summed_up<'s, 'a>(selection: &'s Selection<'a>) -> Vec<&'s Set<'a>> {
+    let sets = selection.evaluated();
+    match sets.is_empty() {
+        true => selection.of("quick").collect(),
+        false => sets,
+    }
+}
+
+/// A change for each workload that has both modes.
+pub fn changes<'a>(
+    set: &Set<'a>,
+    metric: Metric,
+    baseline: Mode,
+) -> Vec<(&'a str, Option<Change>)> {
+    let results = set.main();
+    let workloads = set.workloads().into_iter().map(|(name, _)| name);
+    workloads
+        .filter(|name| results.cell(name, baseline).is_some())
+        .filter_map(|name| Some((name, metric.of(results.cell(name, PARATICK)?, baseline))))
+        .collect()
+}
+
+pub fn average(changes: &[(&str, Option<Change>)]) -> Option<Change> {
+    let measured: Vec<Change> = changes.iter().filter_map(|(_, change)| *change).collect();
+    geometric_mean(&measured)
+}
+
+/// How often each outcome was seen.
+#[derive(Default)]
+struct Tally {
+    wins: usize,
+    ties: usize,
+    open: usize,
+    /// By name, the change with it.
+    losses: Vec<String>,
+}
+
+impl Tally {
+    fn count(&mut self, metric: Metric, changes: &[(&str, Option<Change>)]) {
+        for (name, change) in changes {
+            match (metric.outcome(*change), change) {
+                (Outcome::Wins, _) => self.wins += 1,
+                (Outcome::Ties, _) => self.ties += 1,
+                (Outcome::Loses, Some(change)) => {
+                    self.losses
+                        .push(format!("{name} ({})", number::change(change.ratio)));
+                }
+                _ => self.open += 1,
+            }
+        }
+    }
+
+    fn all(&self) -> usize {
+        self.wins + self.ties + self.losses.len() + self.open
+    }
+
+    /// `fewer on 12 of 13 (1 tie)`, or that nothing can be said.
+    fn words(&self, metric: Metric) -> String {
+        let name = metric.name().to_lowercase().replace("vm ", "VM ");
+        if self.open == self.all() {
+            return format!("{name}: not measured or too few samples");
+        }
+        let open = match self.open {
+            0 => String::new(),
+            open => format!(", {open} open"),
+        };
+        format!(
+            "{name}: wins on {}, ties on {}, loses on {}{open}",
+            self.wins,
+            self.ties,
+            self.losses.len()
+        )
+    }
+}
+
+/// Names of losses that are spelled out.
+const NAMED: usize = 5;
+
+fn lead(sets: &[&Set]) -> String {
+    BASELINES
+        .iter()
+        .filter_map(|baseline| verdict(sets, *baseline))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// What there is to say against one baseline; none where it was not measured.
+fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
+    let mut tallies = Vec::new();
+    for metric in Metric::ALL {
+        let mut tally = Tally::default();
+        for set in sets {
+            tally.count(metric, &changes(set, metric, baseline));
+        }
+        tallies.push((metric, tally));
+    }
+    let all = tallies[0].1.all();
+    if all == 0 {
+        return None;
+    }
+    let what = match baseline {
+        TICKLESS_STOP => "which stops the tick at every idle entry and is the paper's baseline",
+        _ => "what the base kernel does today",
+    };
+    let words: Vec<String> = tallies
+        .iter()
+        .map(|(metric, tally)| tally.words(*metric))
+        .collect();
+    let mut text = format!(
+        "Against `{baseline}`, {what}, on {}, paratick's {}.",
+        number::plural(all, "workload"),
+        words.join("; ")
+    );
+    for (metric, tally) in &tallies {
+        if !tally.losses.is_empty() {
+            text += &format!(
+                " It loses {} on {}.",
+                metric.name().to_lowercase().replace("vm ", "VM "),
+                names(&tally.losses)
+            );
+        }
+    }
+    Some(text)
+}
+
+fn names(all: &[String]) -> String {
+    match all.len() > NAMED {
+        true => format!("{} and {} more", all[..NAMED].join(", "), all.len() - NAMED),
+        false => number::list(all),
+    }
+}
+
+/// The averages, with the paper's beside them.
+fn key_numbers(sets: &[&Set]) -> Table {
+    let mut table = Table::new(
+        "Average change by paratick. Paper: what its Tables 2 to 4 print.",
+        [
+            "Set",
+            "VM exits",
+            "in the paper",
+            "System throughput",
+            "in the paper",
+            "Execution time",
+            "in the paper",
+        ],
+    );
+    for baseline in BASELINES {
+        table.group(format!("against {baseline}"));
+        for set in sets {
+            let mut cells = Vec::new();
+            let mut workloads = 0;
+            for metric in Metric::ALL {
+                let changes = changes(set, metric, baseline);
+                workloads = changes.len();
+                cells.push(change::words(average(&changes)));
+                cells.push(printed(set, metric, baseline));
+            }
+            if workloads > 0 {
+                table.row(set.name(), cells);
+            }
+        }
+    }
+    table.groups.retain(|group| !group.rows.is_empty());
+    table
+}
+
+/// The paper's average; it has none against today's kernel.
+pub fn printed(set: &Set, metric: Metric, baseline: Mode) -> String {
+    paper::averages_of(set.bench(), set.vcpus())
+        .filter(|_| baseline == TICKLESS_STOP)
+        .map_or("–".into(), |averages| {
+            number::change(1.0 + averages.of(metric) / 100.0)
+        })
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which of the files given is for what.
+
+use crate::number;
+use paratick_core::results::{Cell, Results};
+use std::collections::BTreeMap;
+
+/// One bench in one size, measured at one or several costs of a world switch.
+#[derive(Clone, Debug)]
+pub struct Set<'a> {
+    /// By cost, the lowest first; never empty.
+    by_cost: Vec<&'a Results>,
+}
+
+impl<'a> Set<'a> {
+    /// Of a single result.
+    pub fn alone(results: &'a Results) -> Self {
+        Set {
+            by_cost: vec![results],
+        }
+    }
+
+    /// The one that figures are drawn from: the middle of the costs.
+    pub fn main(&self) -> &'a Results {
+        self.by_cost[self.by_cost.len() / 2]
+    }
+
+    pub fn by_cost(&self) -> &[&'a Results] {
+        &self.by_cost
+    }
+
+    pub fn bench(&self) -> &'a str {
+        &self.main().bench
+    }
+
+    pub fn vcpus(&self) -> u32 {
+        self.main().plan.vcpus
+    }
+
+    /// As the paper names its sizes, where it does.
+    pub fn name(&self) -> String {
+        match (self.bench(), self.vcpus()) {
+            ("multithreaded", 4) => "multithreaded, small (4 vCPUs)".into(),
+            ("multithreaded", 16) => "multithreaded, medium (16 vCPUs)".into(),
+            ("multithreaded", 64) => "multithreaded, large (64 vCPUs)".into(),
+            ("sequential", 1) => "sequential".into(),
+            (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
+        }
+    }
+
+    /// For ids within the page.
+    pub fn slug(&self) -> String {
+        let plan = &self.main().plan;
+        format!("{}-{}x{}", self.bench(), plan.guests, plan.vcpus)
+    }
+
+    /// Cells by workload, in the results' order.
+    pub fn workloads(&self) -> Vec<(&'a str, Vec<&'a Cell>)> {
+        workloads(self.main())
+    }
+}
+
+pub fn workloads(results: &Results) -> Vec<(&str, Vec<&Cell>)> {
+    let mut groups: Vec<(&str, Vec<&Cell>)> = Vec::new();
+    for cell in &results.cells {
+        match groups.iter_mut().find(|(name, _)| *name == cell.workload) {
+            Some((_, cells)) => cells.push(cell),
+            None => groups.push((&cell.workload, vec![cell])),
+        }
+    }
+    groups
+}
+
+/// What the emulator was told to charge for a world switch; 0 where it was told nothing.
+pub fn cost_ns(results: &Results) -> u32 {
+    results.environment.configuration.exit_cost_ns.unwrap_or(0)
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Selection<'a> {
+    sets: Vec<Set<'a>>,
+    /// What was given and is not shown, and why.
+    pub left_out: Vec<String>,
+}
+
+impl<'a> Selection<'a> {
+    pub fn new(results: &'a [Results]) -> Self {
+        let mut groups: BTreeMap<(usize, u32, u32, &str), Vec<&Results>> = BTreeMap::new();
+        let mut left_out = Vec::new();
+        for result in results {
+            let (plan, bench) = (&result.plan, result.bench.as_str());
+            let Some(order) = BENCHES.iter().position(|name| *name == bench) else {
+                left_out.push(format!(
+                    "A result of bench {bench}: this program has no section for it."
+                ));
+                continue;
+            };
+            let key = (order, plan.vcpus, plan.guests, bench);
+            groups.entry(key).or_default().push(result);
+        }
+        let sets = groups.into_values();
+        let sets = sets.map(|group| Set {
+            by_cost: one_per_cost(group, &mut left_out),
+        });
+        Selection {
+            sets: sets.collect(),
+            left_out,
+        }
+    }
+
+    pub fn of<'s>(&'s self, bench: &'s str) -> impl Iterator<Item = &'s Set<'a>> + 's {
+        self.sets.iter().filter(move |set| set.bench() == bench)
+    }
+
+    pub fn all(&self) -> &[Set<'a>] {
+        &self.sets
+    }
+
+    /// Those whose metrics the paper averages.
+    pub fn evaluated(&self) -> Vec<&Set<'a>> {
+        let benches = ["sequential", "multithreaded", "io"];
+        benches.iter().flat_map(|bench| self.of(bench)).collect()
+    }
+}
+
+const BENCHES: [&str; 5] = ["table1", "sequential", "multithreaded", "io", "quick"];
+
+/// Of several with one cost, the one that began last.
+fn one_per_cost<'a>(mut group: Vec<&'a Results>, left_out: &mut Vec<String>) -> Vec<&'a Results> {
+    group.sort_by(|a, b| (cost_ns(a), &a.started).cmp(&(cost_ns(b), &b.started)));
+    let mut kept: Vec<&Results> = Vec::new();
+    for result in group {
+        if let Some(last) = kept
+            .last_mut()
+            .filter(|last| cost_ns(last) == cost_ns(result))
+        {
+            left_out.push(format!(
+                "The result of bench {} that began {}: another one of the same size and cost began {}.",
+                last.bench, last.started, result.started
+            ));
+            *last = result;
+        } else {
+            kept.push(result);
+        }
+    }
+    kept
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Results that nobody measured: numbers made up in plausible shapes, to see how a report shows
+//! them.  Every file says so in its machine's name and its `tool_version`.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use paratick_core::{
+    cause::Cause,
+    mode::{Mode, TickMode},
+    results::{Environment, Plan, PlannedWorkload, Program, Results, Sample, SCHEMA},
+    units::Hz,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+pub const DEFAULT_COST: u32 = 1000;
+
+/// Programs, what each stands for, and how many idle periods it has in a second.
+const PROGRAMS: [(&str, &str, f64); 13] = [
+    ("x264", "x264", 300.0),
+    ("vips", "vips", 900.0),
+    ("zstd", "dedup", 1500.0),
+    ("pbzip2", "ferret", 700.0),
+    ("povray", "raytrace", 60.0),
+    ("sort", "freqmine", 250.0),
+    ("graph", "canneal", 90.0),
+    ("imagemagick", "bodytrack", 1100.0),
+    ("openssl", "swaptions", 40.0),
+    ("numeric-barriers", "streamcluster", 2400.0),
+    ("fine-locks", "fluidanimate", 1900.0),
+    ("task-queue", "facesim", 800.0),
+    ("black-scholes", "blackscholes", 30.0),
+];
+
+const IO: [&str; 8] = [
+    "seqr-4k",
+    "seqr-256k",
+    "seqwr-4k",
+    "seqwr-256k",
+    "rndr-4k",
+    "rndr-256k",
+    "rndwr-4k",
+    "rndwr-256k",
+];
+
+const QUICK: [(&str, &str, u64, f64); 6] = [
+    ("idle", "ms", 2000, 20.0),
+    ("cpu", "million loops", 25, 0.0),
+    ("pingpong", "round trips", 1000, 8000.0),
+    ("barrier", "barriers", 1000, 4000.0),
+    ("sleep", "sleeps", 1000, 7000.0),
+    ("block", "reads", 500, 3000.0),
+];
+
+pub struct Bench {
+    pub name: &'static str,
+    pub vcpus: u32,
+    pub guests: u32,
+    pub cost: Option<u32>,
+}
+
+/// Every file of a whole evaluation, in `folder`.
+pub fn write_all(folder: &Path) -> Vec<PathBuf> {
+    let mut benches = vec![
+        ("table1", 16, 1, Some(DEFAULT_COST)),
+        ("table1", 16, 4, Some(DEFAULT_COST)),
+        ("multithreaded", 4, 1, Some(DEFAULT_COST)),
+        ("multithreaded", 16, 1, Some(DEFAULT_COST)),
+        ("multithreaded", 64, 1, Some(DEFAULT_COST)),
+        ("io", 1, 1, Some(DEFAULT_COST)),
+        ("quick", 2, 1, None),
+    ];
+    for cost in [0, DEFAULT_COST, 2 * DEFAULT_COST] {
+        benches.push(("sequential", 1, 1, Some(cost)));
+    }
+    let mut files = Vec::new();
+    for (name, vcpus, guests, cost) in benches {
+        let bench = Bench {
+            name,
+            vcpus,
+            guests,
+            cost,
+        };
+        let file = format!("{name}-{guests}x{vcpus}-{}.json", cost.unwrap_or(0));
+        files.push(write(folder, &file, &results(&bench)));
+    }
+    let path = folder.join("timeline.json");
+    fs::write(&path, timeline()).unwrap();
+    files.push(path);
+    files
+}
+
+pub fn write(folder: &Path, name: &str, results: &Results) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, serde_json::to_string(results).unwrap()).unwrap();
+    path
+}
+
+/// Rounds and repeats: enough for a verdict and intervals, few enough to be quick.
+const ROUNDS: u32 = 4;
+const REPEATS: u32 = 2;
+
+pub fn results(bench: &Bench) -> Results {
+    let workloads = workloads(bench);
+    let ticks = match bench.name {
+        "table1" | "quick" => TickMode::ALL.to_vec(),
+        _ => TickMode::ALL[1..].to_vec(),
+    };
+    let mut modes: Vec<Mode> = ticks
+        .iter()
+        .map(|tick| Mode {
+            tick: *tick,
+            poll: false,
+        })
+        .collect();
+    if bench.name == "quick" {
+        modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
+    }
+    let mut results = Results {
+        schema: SCHEMA.into(),
+        tool_version: "synthetic".into(),
+        bench: bench.name.into(),
+        started: format!("2026-01-0{}T00:00:00Z", 1 + bench.guests),
+        plan: Plan {
+            vcpus: bench.vcpus,
+            guests: bench.guests,
+            modes: modes.clone(),
+            workloads: workloads
+                .iter()
+                .map(|(planned, _)| planned.clone())
+                .collect(),
+            rounds: ROUNDS,
+            rounds_at_most: None,
+            precision: None,
+            repeats: REPEATS,
+        },
+        environment: environment(bench),
+        cells: Vec::new(),
+        problems: Vec::new(),
+    };
+    let mut noise = Noise(
+        0x9e37_79b9_7f4a_7c15 ^ u64::from(bench.vcpus) << 7 ^ u64::from(bench.cost.unwrap_or(0)),
+    );
+    for (planned, idles) in &workloads {
+        for mode in &modes {
+            for nth in 0..ROUNDS * REPEATS {
+                let shape = Shape {
+                    mode: *mode,
+                    idles: *idles,
+                    bench,
+                };
+                let mut sample = shape.sample(&mut noise);
+                (sample.round, sample.repeat) = (nth / REPEATS + 1, nth % REPEATS + 1);
+                results.add(planned, *mode, sample);
+            }
+        }
+    }
+    results.summarize();
+    results
+}
+
+fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
+    let planned = |name: &str, work, unit: &str, stands_for: Option<&str>| PlannedWorkload {
+        workload: name.into(),
+        work,
+        unit: unit.into(),
+        program: stands_for.map(|other| Program {
+            command: format!("{name} --threads {}", bench.vcpus),
+            prepare: None,
+            stands_for: Some(other.into()),
+        }),
+    };
+    match bench.name {
+        "io" => {
+            let io = IO
+                .iter()
+                .zip([2600.0, 900.0, 1400.0, 700.0, 2100.0, 850.0, 1300.0, 650.0]);
+            io.map(|(name, idles)| (planned(name, 2000, "requests", None), idles))
+                .collect()
+        }
+        "quick" => {
+            let quick = QUICK.iter();
+            quick
+                .map(|(name, unit, work, idles)| (planned(name, *work, unit, None), *idles))
+                .collect()
+        }
+        "table1" => {
+            let names: [(&str, f64); 2] = match bench.guests {
+                1 => [("W1", 2.0), ("W3", 1000.0)],
+                _ => [("W2", 2.0), ("W4", 1000.0)],
+            };
+            names
+                .map(|(name, idles)| (planned(name, 2, "s", None), idles))
+                .to_vec()
+        }
+        name => {
+            let scale = if name == "sequential" { 0.02 } else { 1.0 };
+            let programs = PROGRAMS.iter();
+            programs
+                .map(|(name, other, idles)| (planned(name, 1, "runs", Some(other)), idles * scale))
+                .collect()
+        }
+    }
+}
+
+/// What makes a sample's numbers.
+struct Shape<'a> {
+    mode: Mode,
+    /// Idle periods of a vCPU in a second.
+    idles: f64,
+    bench: &'a Bench,
+}
+
+const SECONDS: f64 = 2.0;
+const HZ: f64 = 250.0;
+
+impl Shape<'_> {
+    fn sample(&self, noise: &mut Noise) -> Sample {
+        let causes: BTreeMap<Cause, u64> = self
+            .causes()
+            .into_iter()
+            .map(|(cause, rate)| {
+                (
+                    cause,
+                    (rate * self.vcpu_seconds() * noise.around(0.02)) as u64,
+                )
+            })
+            .collect();
+        let exits: u64 = causes.values().sum();
+        let guest = (self.vcpu_seconds() * 2e8 * noise.around(0.004)) as u64;
+        let host = (exits as f64 * 4200.0 * noise.around(0.01)) as u64;
+        let cost = u64::from(self.bench.cost.unwrap_or(0));
+        let path = exits as f64 * (4200.0 + cost as f64) * 0.1 / f64::from(self.bench.vcpus);
+        Sample {
+            exits: Some(exits),
+            msr_writes: Some(BTreeMap::from([(
+                "TSC_DEADLINE".into(),
+                causes[&Cause::Arm] + causes[&Cause::Stop],
+            )])),
+            exits_by_cause: Some(causes),
+            ticks_delivered: (self.mode.tick == TickMode::Paratick)
+                .then_some((HZ * self.vcpu_seconds()) as u64),
+            world_switches: Some(exits),
+            host_instructions: Some(host),
+            guest_instructions: Some(guest),
+            cpu_ns: Some(host + guest + cost * exits),
+            duration_ns: Some((SECONDS * 1e9 * noise.around(0.003) + path) as u64),
+            ..Sample::default()
+        }
+    }
+
+    fn vcpu_seconds(&self) -> f64 {
+        f64::from(self.bench.vcpus * self.bench.guests) * SECONDS
+    }
+
+    /// Exits of a vCPU in a second.
+    fn causes(&self) -> [(Cause, f64); 9] {
+        let idles = if self.mode.poll {
+            self.idles * 0.1
+        } else {
+            self.idles
+        };
+        let busy = (1.0 - idles / 9000.0).max(0.05);
+        let (arm, stop, expiry, host) = match self.mode.tick {
+            TickMode::Periodic => (HZ, 0.0, HZ, 230.0 * busy),
+            TickMode::Tickless => (
+                HZ * busy + idles * 0.12,
+                idles * 0.05,
+                HZ * busy,
+                220.0 * busy,
+            ),
+            TickMode::TicklessStop => (
+                HZ * busy + idles * 1.02,
+                idles * 0.98,
+                HZ * busy,
+                220.0 * busy,
+            ),
+            TickMode::Paratick => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
+        };
+        let io = if self.bench.name == "io" { idles } else { 0.4 };
+        [
+            (Cause::Arm, arm),
+            (Cause::Stop, stop),
+            (Cause::Expiry, expiry),
+            (Cause::HostTick, host),
+            (Cause::Halt, idles),
+            (Cause::Ipi, if self.bench.vcpus > 1 { idles } else { 0.0 }),
+            (Cause::Eoi, 6.0),
+            (Cause::Io, io),
+            (Cause::Other, 12.0),
+        ]
+    }
+}
+
+fn environment(bench: &Bench) -> Environment {
+    let mut environment = Environment {
+        kernel_version: "6.12.0-synthetic".into(),
+        host_kernel_version: "6.12.0-synthetic".into(),
+        patch_set_hash: Some("5".repeat(64)),
+        qemu_version: Some("QEMU emulator version 0.0 (synthetic)".into()),
+        ..Environment::default()
+    };
+    let configuration = &mut environment.configuration;
+    configuration.hz = Some(Hz(250));
+    configuration.guest_memory_bytes = 512 << 20;
+    configuration.host_cpus = bench.vcpus + 1;
+    configuration.host_memory_bytes = 2 << 30;
+    configuration.halt_poll_ns = Some(0);
+    configuration.accelerator = Some("tcg".into());
+    configuration.ns_per_instruction = Some(1);
+    configuration.exit_cost_ns = bench.cost;
+    configuration.parallel_clock = bench.vcpus > 1;
+    environment.machine.cpu = "no processor: these numbers are synthetic".into();
+    environment.machine.cpus = 2;
+    environment.machine.memory_bytes = 8 << 30;
+    environment
+}
+
+/// Repeatable, and nothing more.
+struct Noise(u64);
+
+impl Noise {
+    /// 1, give or take `share`.
+    fn around(&mut self, share: f64) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let unit = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+        1.0 + share * (2.0 * unit - 1.0)
+    }
+}
+
+/// An idle cycle as each mode might have it.
+pub fn timeline() -> String {
+    let exit = |t: u32, cause: &str| {
+        let reason = match cause {
+            "halt" => r#""hlt""#,
+            "arm" | "stop" => r#""msr_write", "msr": "TSC_DEADLINE""#,
+            _ => r#""interrupt""#,
+        };
+        format!(r#"{{"t_ns": {t}, "kind": "exit", "cause": "{cause}", "reason": {reason}}}"#)
+    };
+    let entry = |t: u32| format!(r#"{{"t_ns": {t}, "kind": "entry"}}"#);
+    let cycle = |mode: &str, exits: &[(u32, u32, &str)], more: &str| {
+        let events: Vec<String> = exits
+            .iter()
+            .flat_map(|(from, to, cause)| [exit(*from, cause), entry(*to)])
+            .collect();
+        format!(
+            r#"{{"mode": "{mode}", "vcpu": 0, "events": [{}{more}]}}"#,
+            events.join(", ")
+        )
+    };
+    let wake = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 130000, "kind": "entry"}"#;
+    let tick = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 104000, "kind": "tick", "what": "delivered"}, {"t_ns": 118000, "kind": "entry"}"#;
+    let lines = [
+        cycle(
+            "periodic",
+            &[
+                (3000, 8000, "arm"),
+                (11_000, 102_000, "halt"),
+                (110_000, 114_000, "arm"),
+                (122_000, 126_000, "expiry"),
+            ],
+            wake,
+        ),
+        cycle(
+            "tickless",
+            &[
+                (3000, 8000, "arm"),
+                (10_000, 102_000, "halt"),
+                (106_000, 111_000, "arm"),
+            ],
+            wake,
+        ),
+        cycle(
+            "tickless-stop",
+            &[
+                (2000, 6000, "stop"),
+                (8000, 13_000, "arm"),
+                (15_000, 102_000, "halt"),
+                (104_000, 108_500, "stop"),
+                (110_000, 115_000, "arm"),
+                (117_000, 121_000, "host-tick"),
+            ],
+            wake,
+        ),
+        cycle(
+            "paratick",
+            &[(3000, 8000, "arm"), (10_000, 102_000, "halt")],
+            tick,
+        ),
+    ];
+    format!(
+        r#"{{"schema": "paratick-timeline/1", "environment": {}, "workload": "sleep", "lines": [{}]}}"#,
+        serde_json::to_string(&environment(&Bench {
+            name: "quick",
+            vcpus: 1,
+            guests: 1,
+            cost: None
+        }))
+        .unwrap(),
+        lines.join(", ")
+    )
+}
