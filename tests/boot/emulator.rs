@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The emulator's fix, proved: the stress passes with it and fails without it.
+//! The emulator's patches, proved: each test fails without the effect of its own.
 
-use crate::support::{kernel, text};
+use crate::support::{guest_on, kernel, text, tools, workload};
 use assert_cmd::Command;
-use std::time::Duration;
+use paratick_core::{cause::Cause, size::Size};
+use paratick_lab::host::{Host, HostSpec};
+use std::{fs, time::Duration};
 
 /// Longer than the stress takes on a busy machine, a build of the second variant included.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -31,5 +33,91 @@ fn without_the_fix_it_does_not() {
     assert!(
         said.contains("BROKEN: ") && said.contains("0001-"),
         "{said}"
+    );
+}
+
+/// What a guest whose vCPUs are all busy saw while each did 50 million loops, 200 million
+/// instructions: 200 ms of a CPU of its own, 50 ticks.
+#[derive(Debug)]
+struct Busy {
+    duration_ms: f64,
+    /// Ticks that expired, for each vCPU.
+    ticks: f64,
+    /// The same for each 4 million instructions that the CPU under it executed, in host and guest:
+    /// one period of the tick.
+    ticks_per_period: f64,
+    /// CPU time by /proc/stat, for each vCPU.
+    accounted_ms: f64,
+}
+
+fn busy(vcpus: u32, parallel_clock: bool) -> Busy {
+    let mut spec = HostSpec::for_guests(kernel(), vcpus, Size::mib(512));
+    spec.parallel_clock = parallel_clock;
+    spec.plugin_out = true;
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    let guest = guest_on(&host, kernel(), vcpus, "tickless", &[]);
+    let measured = workload(&host, &guest, "cpu", &["--work", "50"]);
+    let windows = guest.windows().unwrap();
+    let ticks = windows[0].by_cause()[&Cause::Expiry];
+    let (switches, instructions) = emulated(&host);
+    assert_eq!(measured.exits, switches);
+    let kinds = ["user", "system", "idle", "steal"];
+    let accounted = kinds.map(|kind| measured.report(&format!("cpu_{kind}_ticks")));
+    let each = |all: u64| all as f64 / f64::from(vcpus);
+    let busy = Busy {
+        duration_ms: measured.report("duration_ns") as f64 / 1e6,
+        ticks: each(ticks),
+        ticks_per_period: ticks as f64 / (instructions as f64 / 4e6),
+        // /proc/stat's unit is 10 ms.
+        accounted_ms: 10.0 * each(accounted.iter().sum()),
+    };
+    println!("{vcpus} vCPUs, parallel clock {parallel_clock}: {busy:?}");
+    busy
+}
+
+/// World switches, and instructions of the guest's CPUs (the first is the host's own), in the
+/// last window that the emulator saw.
+fn emulated(host: &Host) -> (u64, u64) {
+    let lines = fs::read_to_string(host.world_switches().unwrap()).unwrap();
+    let window: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    let cpus = window["cpus"].as_array().unwrap();
+    let sum = |cpus: &[serde_json::Value], name: &str| -> u64 {
+        cpus.iter().map(|cpu| cpu[name].as_u64().unwrap()).sum()
+    };
+    let busy = &cpus[1..];
+    (
+        sum(cpus, "world_switches"),
+        sum(busy, "host_instructions") + sum(busy, "guest_instructions"),
+    )
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 0.05
+}
+
+#[test]
+fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
+    let alone = busy(1, true);
+    let four = busy(4, true);
+    assert!(
+        near(four.duration_ms, alone.duration_ms),
+        "{four:?} {alone:?}"
+    );
+    assert!(near(four.ticks, alone.ticks), "{four:?} {alone:?}");
+    assert!(near(four.ticks_per_period, 1.0), "{four:?}");
+    assert!(
+        near(four.accounted_ms, alone.accounted_ms),
+        "{four:?} {alone:?}"
+    );
+    // What it is good for: the instructions of all added up, the same work takes four times as
+    // long, and most of the ticks that this is worth come too late to be told apart.
+    let added_up = busy(4, false);
+    assert!(
+        added_up.duration_ms > 2.0 * alone.duration_ms,
+        "{added_up:?}"
+    );
+    assert!(
+        added_up.accounted_ms > 2.0 * alone.accounted_ms,
+        "{added_up:?}"
     );
 }

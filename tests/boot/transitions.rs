@@ -144,7 +144,7 @@ const STOP_DELIVERY: &str = r#"
     perl -e '
         sub now { open F, "/proc/uptime"; (split " ", <F>)[0] }
         sub ticks { open F, "/proc/interrupts"; (map { (split)[1] } grep /VTK:/, <F>)[0] }
-        syscall 203, 0, 8, pack "Q", 1;
+        $cpus = pack "Q", 1; syscall 203, 0, 8, $cpus;
         $warm = now() + 0.1; 1 while now() < $warm;
         open M, "+<", "/dev/cpu/0/msr" or die; sysseek M, 0x4b564d10, 0;
         syswrite M, "\0" x 8 or die;

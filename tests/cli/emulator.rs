@@ -29,6 +29,7 @@ fn status_says_what_is_missing_and_which_patches_there_are() {
         "{said}"
     );
     assert!(said.contains("0001-target-i386-svm"), "{said}");
+    assert!(said.contains("0004-icount-"), "{said}");
 }
 
 #[test]
@@ -57,21 +58,32 @@ fn stress_wants_one_program_that_exists() {
     );
 }
 
-#[test]
-fn a_world_switch_costs_what_one_says_and_nothing_otherwise() {
+/// What a dry run of `lab run` prints.
+fn dry_run(options: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let kernel = dir.path().join("bzImage");
     std::fs::write(&kernel, "no kernel").unwrap();
-    let run = |options: &[&str]| {
-        let mut command = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
-        command.arg(&kernel).args(options).args(["--", "true"]);
-        command
-            .env("PARATICK_CACHE", dir.path())
-            .env("PARATICK_QEMU", "/bin/true")
-            .env("PARATICK_AGENT", "/bin/true");
-        stdout(&mut command)
-    };
-    let said = run(&["--exit-cost", "2000"]);
+    let mut command = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
+    command.arg(&kernel).args(options).args(["--", "true"]);
+    command
+        .env("PARATICK_CACHE", dir.path())
+        .env("PARATICK_QEMU", "/bin/true")
+        .env("PARATICK_AGENT", "/bin/true");
+    stdout(&mut command)
+}
+
+#[test]
+fn a_world_switch_costs_what_one_says_and_nothing_otherwise() {
+    let said = dry_run(&["--exit-cost", "2000"]);
     assert!(said.contains("shift=0,sleep=off,vmexit=2000"), "{said}");
-    assert!(!run(&[]).contains("vmexit"));
+    assert!(!dry_run(&[]).contains("vmexit"));
+}
+
+#[test]
+fn the_clock_is_parallel_where_it_is_asked_for() {
+    let said = dry_run(&["--parallel-clock"]);
+    assert!(said.contains("shift=0,sleep=off,parallel=on"), "{said}");
+    let said = dry_run(&["--parallel-clock", "--exit-cost", "500"]);
+    assert!(said.contains("sleep=off,vmexit=500,parallel=on"), "{said}");
+    assert!(!dry_run(&[]).contains("parallel"));
 }

@@ -2,10 +2,14 @@
 //! Tests of the command by running it; nothing here boots or needs a network.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
+mod support;
+mod timeline;
 mod report;
 mod support;
 #[path = "../synthetic/mod.rs"]

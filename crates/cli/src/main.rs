@@ -2,10 +2,12 @@
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emulator;
 mod kernel;
 mod lab;
+mod model;
 mod progress;
 mod report;
 mod signals;
@@ -49,6 +51,8 @@ enum Verb {
     Kernel(kernel::Verb),
     #[command(subcommand)]
     Lab(lab::Verb),
+    Compare(compare::Args),
+    Model(model::Args),
     Report(report::Args),
     Doctor(doctor::Args),
 }
@@ -59,6 +63,8 @@ fn main() -> ExitCode {
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
         Verb::Lab(verb) => lab::run(verb),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Model(args) => model::run(args),
         Verb::Report(args) => report::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
     };

@@ -145,8 +145,10 @@ fn interrupt(facts: Facts) -> Cause {
     }
 }
 
+/// The MSR that holds the deadline of the local APIC's timer.
+pub const TSC_DEADLINE: u32 = 0x6e0;
+
 fn msr_write(msr: u32, facts: Facts) -> Cause {
-    const TSC_DEADLINE: u32 = 0x6e0;
     if !facts.has(Facts::MSR | Facts::WRITE) {
         return Cause::Other;
     }

@@ -2,12 +2,17 @@
 //! What paratick computes without touching a file, a process or a clock.
 
 pub mod cause;
+pub mod compare;
+pub mod exit_cost;
 pub mod exits;
 pub mod mode;
+pub mod model;
 pub mod reason;
 pub mod results;
 pub mod size;
 pub mod stats;
+pub mod throughput;
+pub mod timeline;
 pub mod units;
 pub mod wire;
 pub mod workload;

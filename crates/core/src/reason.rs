@@ -23,6 +23,7 @@ impl Isa {
 }
 
 const SVM_MSR: u32 = 0x7c;
+const SVM_MSR_IN_TRACE: &str = "msr";
 const MSR_READ: &str = "msr_read";
 const MSR_WRITE: &str = "msr_write";
 const VMX_MSR_WRITE: &str = "MSR_WRITE";
@@ -45,6 +46,20 @@ pub fn name(isa: Isa, code: u32, write: bool) -> String {
         Some((_, name)) => (*name).to_string(),
         None => format!("{bare:#x}"),
     }
+}
+
+/// The processor and the code of a reason, from its name as KVM's tracepoint prints it.
+pub fn find(name: &str) -> Option<(Isa, u32)> {
+    if name == SVM_MSR_IN_TRACE {
+        return Some((Isa::Svm, SVM_MSR));
+    }
+    let code = |table: &[(u32, &str)]| {
+        let mut rows = table.iter();
+        rows.find(|(_, other)| *other == name)
+            .map(|(code, _)| *code)
+    };
+    let vmx = || code(VMX).map(|code| (Isa::Vmx, code));
+    code(SVM).map(|code| (Isa::Svm, code)).or_else(vmx)
 }
 
 /// Whether exits of this reason are MSR writes.
@@ -147,6 +162,17 @@ mod tests {
         assert!(is_msr_write(&name(Isa::Svm, SVM_MSR, true)));
         assert!(is_msr_write(&name(Isa::Vmx, 32, true)));
         assert!(!is_msr_write(&name(Isa::Vmx, 31, false)));
+    }
+
+    #[test]
+    fn every_reason_is_found_by_the_name_it_is_traced_with() {
+        for (isa, table) in [(Isa::Svm, SVM), (Isa::Vmx, VMX)] {
+            for (code, name) in table {
+                assert_eq!(find(name), Some((isa, *code)));
+            }
+        }
+        assert_eq!(find("msr"), Some((Isa::Svm, SVM_MSR)));
+        assert_eq!(find("0x3ff"), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //!   which reaches 95 % only at n = 6, so no narrower interval could be honest.
 //! * Two modes are compared by the ratio of their medians over the rounds that both have.  A
 //!   resample draws the same rounds for both.  Where the interval of the ratio holds 1, no
-//!   difference is shown: that is a result, and not the same as "equal".
+//!   difference is shown: that is a result, and not the same as "equal".  Measurements that share
+//!   no boot are compared by the same ratio, each side's rounds drawn for themselves.
 //! * Below [`MIN_VERDICT`] samples on either side nothing is concluded: of 3 and 3 samples of
 //!   equal things, one side lies wholly below the other with a probability of 10 %; of 4 and 4
 //!   it is 2.9 %.
@@ -120,6 +121,22 @@ pub fn compare(mode: &[Observation], baseline: &[Observation]) -> Option<Compari
     base.retain(|round, _| mode.contains_key(round));
     let mode: Vec<_> = mode.into_values().collect();
     let base: Vec<_> = base.into_values().collect();
+    ratio(&mode, &base, bootstrap::ratio_interval)
+}
+
+/// One measurement against another that shares no boot with it, such as those of two files: all
+/// rounds of both count, whatever their numbers, and each side's are drawn for themselves.  None
+/// where a side is empty, or where `before` has a sample that is not positive.
+pub fn compare_unpaired(after: &[Observation], before: &[Observation]) -> Option<Comparison> {
+    let after: Vec<_> = by_round(after).into_values().collect();
+    let before: Vec<_> = by_round(before).into_values().collect();
+    ratio(&after, &before, bootstrap::unpaired_ratio_interval)
+}
+
+/// The interval of a ratio of two medians, from the rounds of both.
+type RatioInterval = fn(&[Vec<f64>], &[Vec<f64>]) -> (f64, f64);
+
+fn ratio(mode: &[Vec<f64>], base: &[Vec<f64>], interval: RatioInterval) -> Option<Comparison> {
     let (mode_values, base_values) = (mode.concat(), base.concat());
     if base_values.iter().any(|value| *value <= 0.0) {
         return None;
@@ -130,7 +147,7 @@ pub fn compare(mode: &[Observation], baseline: &[Observation]) -> Option<Compari
         let ((low, high), (base_low, base_high)) = (range(&mode_values), range(&base_values));
         (low / base_high, high / base_low, Method::Range)
     } else {
-        let (low, high) = bootstrap::ratio_interval(&mode, &base);
+        let (low, high) = interval(mode, base);
         (low.min(ratio), high.max(ratio), Method::Bootstrap)
     };
     Some(Comparison {

@@ -2,7 +2,7 @@
 //! Units as types, so that no bare number travels without one.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// A span of time in nanoseconds.
 #[derive(
@@ -63,6 +63,44 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// A time that cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{0}' is not a time\nhint: write a number with ns, us, ms, s or min, such as 100us, 1.5ms or 10s")]
+pub struct BadTime(pub String);
+
+impl FromStr for Nanos {
+    type Err = BadTime;
+
+    /// `100us`, `1.5ms`, `10 s`; a unit is required, and the result is a whole number of
+    /// nanoseconds.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const UNITS: [(&str, f64); 6] = [
+            ("ns", 1.0),
+            ("us", 1e3),
+            ("µs", 1e3),
+            ("ms", 1e6),
+            ("min", 60e9),
+            ("s", 1e9),
+        ];
+        let bad = || BadTime(text.to_string());
+        let (number, unit) = UNITS
+            .iter()
+            .find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?.trim_end(), unit)))
+            .ok_or_else(bad)?;
+        // Not what else floating point reads: "inf", "nan", "1e3", "-1".
+        if !number.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return Err(bad());
+        }
+        let nanos = number.parse::<f64>().map_err(|_| bad())? * unit;
+        match nanos.round() {
+            whole if whole < u64::MAX as f64 && (nanos == 0.0 || whole > 0.0) => {
+                Ok(Nanos(whole as u64))
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
 impl fmt::Display for Hz {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} Hz", self.0)
@@ -80,6 +118,35 @@ mod tests {
         assert_eq!(Nanos(41_250_000).to_string(), "41.2 ms");
         assert_eq!(Nanos(205_000_000).to_string(), "205 ms");
         assert_eq!(Nanos(5_000_000_000).to_string(), "5.00 s");
+    }
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        for (text, nanos) in [
+            ("999ns", 999),
+            ("100us", 100_000),
+            ("100 µs", 100_000),
+            ("1.5ms", 1_500_000),
+            ("10s", 10_000_000_000),
+            ("2min", 120_000_000_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+        for text in [
+            "",
+            "5",
+            "ms",
+            "-1ms",
+            "1e3s",
+            "infs",
+            "1.2.3s",
+            "4 m",
+            "0.1ns",
+            "99999999999s",
+        ] {
+            assert_eq!(text.parse::<Nanos>(), Err(BadTime(text.into())));
+        }
     }
 
     #[test]

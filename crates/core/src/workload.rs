@@ -102,6 +102,27 @@ pub const WORKLOADS: &[Workload] = &[
         threads: Threads::Exactly(1),
         about: "keeps a vCPU busy for a time and counts the ticks the guest received",
     },
+    Workload {
+        name: "stencil",
+        unit: "sweeps",
+        work: 2400,
+        threads: ONE_EACH,
+        about: "relaxes a grid with all threads, which wait for each other after every sweep",
+    },
+    Workload {
+        name: "finelock",
+        unit: "thousand updates",
+        work: 500,
+        threads: ONE_EACH,
+        about: "updates cells with all threads, each under its own lock (--locks: how many)",
+    },
+    Workload {
+        name: "program",
+        unit: "runs",
+        work: 1,
+        threads: Threads::Exactly(1),
+        about: "runs a command from its start to its end",
+    },
 ];
 
 pub fn find(name: &str) -> Option<&'static Workload> {

@@ -51,6 +51,9 @@ pub struct HostSpec {
     pub clock: Clock,
     /// Virtual time in ns that the emulator charges for each world switch; 0: none.
     pub exit_cost_ns: u32,
+    /// CPUs that are busy at the same time share virtual time, as if the emulator ran them in
+    /// parallel; else the instructions of all are added up.
+    pub parallel_clock: bool,
     pub place: Place,
     /// Keep the run's folder.
     pub keep: bool,
@@ -91,6 +94,7 @@ impl HostSpec {
             accel: Accel::Auto,
             clock: Clock::Leaping,
             exit_cost_ns: 0,
+            parallel_clock: false,
             place: Place::Lab,
             keep: false,
             console: None,

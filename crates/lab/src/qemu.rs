@@ -77,12 +77,16 @@ pub fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
             };
             // Without icount guests lose timer interrupts.
             add(&["-accel", "tcg,thread=single"]);
-            // Another QEMU does not know the option: it is named only where it is asked for.
+            // Another QEMU does not know these options: they are named only where they are asked for.
             let cost = match spec.exit_cost_ns {
                 0 => String::new(),
                 ns => format!(",vmexit={ns}"),
             };
-            add(&["-icount", &format!("shift=0,sleep={sleep}{cost}")]);
+            let parallel = match spec.parallel_clock {
+                true => ",parallel=on",
+                false => "",
+            };
+            add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
             add(&["-cpu", EMULATED_CPU]);
             if let (true, Some(plugin)) = (spec.plugin_out, &tools.plugin) {
                 let out = escape(&plugin_output(run));

@@ -33,6 +33,31 @@ pub fn packages() -> Result<Vec<Package>> {
     parse(LIST)
 }
 
+/// A package that is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("this needs {}, which {} not installed\nhint: apt-get install --no-install-recommends {}", names.join(", "), if names.len() == 1 { "is" } else { "are" }, names.join(" "))]
+pub struct Missing {
+    pub names: Vec<String>,
+}
+
+/// Fails where packages of the list are not installed.
+pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let known = packages()?;
+    let mut names = Vec::new();
+    for wanted in wanted {
+        let package = known.iter().find(|package| package.name == wanted);
+        let package = package
+            .with_context(|| format!("scripts/packages does not know the package {wanted}"))?;
+        if package.look().is_err() {
+            names.push(wanted.to_string());
+        }
+    }
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Missing { names }.into()),
+    }
+}
+
 fn parse(list: &str) -> Result<Vec<Package>> {
     let mut packages = vec![];
     let mut about = (String::new(), String::new(), false);
@@ -120,11 +145,11 @@ mod tests {
             .any(|package| package.name == "linux-source-6.12" && package.group == "kernel"));
         assert!(packages.iter().all(|package| !package.purpose.is_empty()));
         let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
-        assert!(
-            optional.iter().all(|package| package.group == "checks"),
-            "{optional:?}"
-        );
-        assert!(!optional.is_empty());
+        for group in ["checks", "benches"] {
+            assert!(optional.iter().any(|package| package.group == group));
+        }
+        let known = |package: &&Package| ["checks", "benches"].contains(&package.group.as_str());
+        assert!(optional.iter().all(known), "{optional:?}");
     }
 
     #[test]

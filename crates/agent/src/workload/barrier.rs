@@ -42,14 +42,14 @@ pub fn run(options: &Options) -> Result<Measured> {
 }
 
 /// Never spins: every thread but the last sleeps in futex(2).
-struct FutexBarrier {
+pub(super) struct FutexBarrier {
     threads: u32,
     arrived: AtomicU32,
     generation: AtomicU32,
 }
 
 impl FutexBarrier {
-    fn new(threads: u32) -> FutexBarrier {
+    pub(super) fn new(threads: u32) -> FutexBarrier {
         FutexBarrier {
             threads,
             arrived: AtomicU32::new(0),
@@ -63,7 +63,7 @@ impl FutexBarrier {
         }
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);

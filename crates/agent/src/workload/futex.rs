@@ -12,6 +12,10 @@ pub fn wake_all(word: &AtomicU32) {
     futex(word, libc::FUTEX_WAKE, i32::MAX as u32);
 }
 
+pub fn wake_one(word: &AtomicU32) {
+    futex(word, libc::FUTEX_WAKE, 1);
+}
+
 /// The result does not matter: whoever waits looks at the word again.
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     // SAFETY: the word outlives the call; no timeout, no second word.

@@ -20,6 +20,14 @@ pub struct Measured {
     pub more: BTreeMap<String, serde_json::Value>,
 }
 
+impl Measured {
+    /// With one more number that only this workload reports.
+    pub fn with(mut self, name: &str, value: f64) -> Measured {
+        self.more.insert(name.into(), value.into());
+        self
+    }
+}
+
 /// The guest's CPU time over all CPUs, in /proc/stat's hundredths of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
@@ -79,12 +87,18 @@ pub fn keep_in_memory() {
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
 }
 
-/// User and system time of this process in ns, with all its threads.
+/// User and system time in ns of this process, with all its threads, and of the children that it
+/// has waited for.
 fn process_times() -> (u64, u64) {
+    let (own, children) = (times(libc::RUSAGE_SELF), times(libc::RUSAGE_CHILDREN));
+    (own.0 + children.0, own.1 + children.1)
+}
+
+fn times(who: libc::c_int) -> (u64, u64) {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: getrusage fills the structure; zeroes are valid where it should fail.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;

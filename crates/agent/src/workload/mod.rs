@@ -8,12 +8,15 @@
 mod barrier;
 mod block;
 mod cpu;
+mod finelock;
 mod futex;
 mod idle;
 mod measure;
 mod options;
 mod pingpong;
+mod program;
 mod sleep;
+mod stencil;
 mod sync;
 mod ticks;
 
@@ -32,7 +35,13 @@ pub fn main(args: &[String]) -> Result<i32> {
         }
     };
     measure::keep_in_memory();
-    let measured = run(&options)?;
+    let measured = match run(&options) {
+        Err(error) if error.is::<program::Failed>() => {
+            eprintln!("paratick-agent: {error:#}");
+            return Ok(1);
+        }
+        measured => measured?,
+    };
     println!("{}", serde_json::to_string(&report(&options, measured))?);
     Ok(0)
 }
@@ -48,6 +57,9 @@ fn run(options: &Options) -> Result<Measured> {
         "sleep" => sleep::run(options),
         "block" => block::run(options),
         "ticks" => ticks::run(options),
+        "stencil" => stencil::run(options),
+        "finelock" => finelock::run(options),
+        "program" => program::run(options),
         name => unreachable!("workload {name} is in the table and has no code"),
     }
 }
@@ -74,7 +86,9 @@ fn usage() -> String {
     let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
         \x20      block also: [--device PATH] [--pattern random|sequential]\n\
         \x20      itimer also: [--period-us N]\n\
-        \x20      sync also: [--rate PER-SECOND]\n"
+        \x20      sync also: [--rate PER-SECOND]\n\
+        \x20      finelock also: [--locks N]\n\
+        \x20      program also: -- COMMAND [ARGUMENTS]\n"
         .to_string();
     for workload in WORKLOADS {
         text += &format!(
@@ -96,7 +110,11 @@ mod tests {
 
     #[test]
     fn every_workload_that_needs_no_disk_does_its_work_on_this_machine() {
-        for workload in WORKLOADS.iter().filter(|workload| workload.name != "block") {
+        let needs_more = ["block", "program"];
+        for workload in WORKLOADS
+            .iter()
+            .filter(|workload| !needs_more.contains(&workload.name))
+        {
             let measured = run_here(&[workload.name, "--work", "2"]);
             assert!(measured.work >= 2, "{}", workload.name);
             assert!(measured.duration_ns > 0, "{}", workload.name);

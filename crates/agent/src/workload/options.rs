@@ -16,6 +16,10 @@ pub struct Options {
     pub period_us: u32,
     /// Synchronizations per second.
     pub rate: u32,
+    /// How many cells, each with a lock, threads compete for.
+    pub locks: usize,
+    /// After `--`: what `program` runs.
+    pub command: Vec<String>,
 }
 
 /// In which order blocks are read.
@@ -41,11 +45,22 @@ impl Options {
             pattern: Pattern::Random,
             period_us: 1000,
             rate: 1000,
+            locks: 64,
+            command: Vec::new(),
         };
         let mut rest = rest.iter();
         while let Some(flag) = rest.next() {
+            if flag == "--" {
+                options.command = rest.cloned().collect();
+                break;
+            }
             let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
             options.set(flag, value)?;
+        }
+        match (options.workload.name, options.command.as_slice()) {
+            ("program", []) => return Err("which program? program … -- COMMAND".into()),
+            ("program", _) | (_, []) => {}
+            (name, _) => return Err(format!("{name} runs no command: -- is for program only")),
         }
         Ok(options)
     }
@@ -57,6 +72,7 @@ impl Options {
             "--threads" => self.threads = number(flag, value, 1, 1024)? as usize,
             "--period-us" => self.period_us = number(flag, value, 100, 999_999)? as u32,
             "--rate" => self.rate = number(flag, value, 1, 100_000)? as u32,
+            "--locks" => self.locks = number(flag, value, 1, 1 << 20)? as usize,
             "--device" => self.device = value.into(),
             "--pattern" => {
                 self.pattern = match value {
@@ -121,5 +137,14 @@ mod tests {
         }
         assert!(parse(&[]).is_err());
         assert!(parse(&["cpu", "--work"]).is_err());
+        assert!(parse(&["program", "--work", "2"]).is_err());
+        assert!(parse(&["cpu", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn all_that_follows_two_dashes_is_the_program_s() {
+        let options = parse(&["program", "--work", "2", "--", "ls", "--work", "--"]).unwrap();
+        assert_eq!(options.work, 2);
+        assert_eq!(options.command, ["ls", "--work", "--"]);
     }
 }

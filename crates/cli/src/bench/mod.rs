@@ -3,10 +3,12 @@
 
 mod common;
 mod kernel;
-mod number;
+pub mod number;
+mod programs;
 mod quick;
 mod table;
 mod table1;
+mod timeline;
 
 use crate::Usage;
 use anyhow::Result;
@@ -34,6 +36,22 @@ pub enum Verb {
     /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  Runs take 2 s of virtual time
     /// where the paper's took 10.  Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
+    /// Trace one idle cycle in every tick mode: which exit happens when
+    ///
+    /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
+    /// idle again and again, and of all cycles from one halt to the next the one that stands for most
+    /// is kept.  docs/timeline.md describes the file.
+    Timeline(timeline::Options),
+    /// Run thirteen real programs on one vCPU (the paper's section 6.1)
+    ///
+    /// docs/programs.md says what they are, and for which workload of PARSEC's each stands.
+    Sequential(programs::Sequential),
+    /// Run the programs with a thread for each vCPU, in guests of 4, 16 and 64 (section 6.2)
+    ///
+    /// Results go to a folder, one file for each size.
+    Multithreaded(programs::Multithreaded),
+    /// Read and write a virtio disk with fio (section 6.3)
+    Io(programs::Io),
     /// Print the tables of a results file
     Show {
         /// As `bench quick` wrote it
@@ -45,6 +63,10 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
         Verb::Table1(options) => table1::run(options),
+        Verb::Sequential(options) => programs::sequential(options),
+        Verb::Multithreaded(options) => programs::multithreaded(options),
+        Verb::Io(options) => programs::io(options),
+        Verb::Timeline(options) => timeline::run(options),
         Verb::Show { file } => show(&file),
     }
 }

@@ -48,6 +48,10 @@ pub struct Common {
     /// Let each world switch of an emulated host take this much virtual time, in ns; 0 to 1000000
     #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub exit_cost: u32,
+    /// Let CPUs of an emulated host that are busy at the same time share virtual time, as if they
+    /// ran in parallel
+    #[arg(long)]
+    pub parallel_clock: bool,
     /// The guest's machine type
     #[arg(long, value_enum, default_value_t = MachineType::Q35)]
     pub machine: MachineType,
@@ -120,6 +124,7 @@ impl Common {
         host.accel = self.accel;
         host.clock = clock;
         host.exit_cost_ns = self.exit_cost;
+        host.parallel_clock = self.parallel_clock;
         host.keep = self.keep;
         host.place = match self.host {
             At::Lab => Place::Lab,

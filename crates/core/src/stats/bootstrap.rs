@@ -11,10 +11,7 @@ pub fn median_interval(rounds: &[Vec<f64>]) -> (f64, f64) {
     let mut random = Random::new(SEED);
     let mut drawn = Vec::new();
     percentiles(|| {
-        drawn.clear();
-        for _ in rounds {
-            draw(&rounds[random.below(rounds.len())], &mut random, &mut drawn);
-        }
+        draw_rounds(rounds, &mut random, &mut drawn);
         median_in_place(&mut drawn)
     })
 }
@@ -33,6 +30,25 @@ pub fn ratio_interval(mode: &[Vec<f64>], base: &[Vec<f64>]) -> (f64, f64) {
         }
         Some(median_in_place(&mut above)? / median_in_place(&mut below)?)
     })
+}
+
+/// Rounds of the two have nothing to do with each other, and are drawn separately.
+pub fn unpaired_ratio_interval(above: &[Vec<f64>], below: &[Vec<f64>]) -> (f64, f64) {
+    let mut random = Random::new(SEED);
+    let (mut top, mut bottom) = (Vec::new(), Vec::new());
+    percentiles(|| {
+        draw_rounds(above, &mut random, &mut top);
+        draw_rounds(below, &mut random, &mut bottom);
+        Some(median_in_place(&mut top)? / median_in_place(&mut bottom)?)
+    })
+}
+
+/// As many rounds as there are, each with as many samples as it has.
+fn draw_rounds(rounds: &[Vec<f64>], random: &mut Random, into: &mut Vec<f64>) {
+    into.clear();
+    for _ in rounds {
+        draw(&rounds[random.below(rounds.len())], random, into);
+    }
 }
 
 fn draw(samples: &[f64], random: &mut Random, into: &mut Vec<f64>) {

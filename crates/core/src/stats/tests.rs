@@ -149,8 +149,87 @@ fn a_difference_is_rarely_shown_where_there_is_none() {
     assert!(shown <= 32, "{shown} of 400 false alarms");
 }
 
+#[test]
+fn two_measurements_that_share_no_boot_are_compared_over_all_their_rounds() {
+    let before = rounds(&[&[20.0; 4], &[20.0; 4]]);
+    let after: Vec<_> = rounds(&[&[10.0; 4], &[10.0; 4], &[10.0; 4]])
+        .into_iter()
+        .map(|seen| Observation {
+            round: seen.round + 10,
+            ..seen
+        })
+        .collect();
+    assert_eq!(compare(&after, &before), None);
+    let compared = compare_unpaired(&after, &before).unwrap();
+    assert_eq!((compared.ratio, compared.verdict), (0.5, Verdict::Less));
+    assert_eq!((compared.samples, compared.baseline_samples), (12, 8));
+    assert_eq!(compare_unpaired(&after, &[]), None);
+    assert_eq!(compare_unpaired(&after, &rounds(&[&[0.0; 6]])), None);
+}
+
+/// What both modes share in a round cancels out of a paired comparison, and out of no other.
+#[test]
+fn only_paired_rounds_cancel_what_they_share() {
+    let base = rounds(&[&[100.0; 3], &[200.0; 3], &[300.0; 3]]);
+    let mode = scaled(&base, 1.1);
+    assert_eq!(compare(&mode, &base).unwrap().verdict, Verdict::More);
+    let unpaired = compare_unpaired(&mode, &base).unwrap();
+    assert_eq!(unpaired.verdict, Verdict::NoDifferenceShown);
+    assert!(unpaired.low < 0.5 && unpaired.high > 2.0);
+}
+
+/// How often of 400 times equal things are found to differ, where nearly all of what differs is
+/// between boots, of which each side has so many.
+fn false_alarms(boots: u32) -> usize {
+    let mut random = Random::new(11);
+    let mut draw = || -> Vec<_> {
+        (0..boots)
+            .flat_map(|round| {
+                let boot = 1000.0 + (0..12).map(|_| random.below(30) as f64).sum::<f64>();
+                [0, 1].map(|_| Observation {
+                    round,
+                    value: boot + random.below(3) as f64,
+                })
+            })
+            .collect()
+    };
+    (0..400)
+        .filter(|_| {
+            let verdict = compare_unpaired(&draw(), &draw()).unwrap().verdict;
+            verdict != Verdict::NoDifferenceShown
+        })
+        .count()
+}
+
+/// Two boots on each side are too few to know what differs between boots; four will do.
+#[test]
+fn with_four_boots_their_differences_are_rarely_taken_for_a_change() {
+    let (two, four) = (false_alarms(2), false_alarms(4));
+    assert!(two > 80, "{two} of 400");
+    assert!(four <= 36, "{four} of 400");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn unpaired_comparisons_turn_around_with_their_sides(
+        one in any_observations(1..24), other in any_observations(1..24),
+    ) {
+        let (there, back) = (compare_unpaired(&one, &other), compare_unpaired(&other, &one));
+        let (there, back) = (there.unwrap(), back.unwrap());
+        prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
+        prop_assert!(there.low <= there.ratio && there.ratio <= there.high);
+        prop_assert_eq!((there.samples, there.baseline_samples), (back.baseline_samples, back.samples));
+    }
+
+    #[test]
+    fn the_number_of_a_round_does_not_matter_to_an_unpaired_comparison(
+        one in any_observations(1..24), other in any_observations(1..24),
+    ) {
+        let moved: Vec<_> = one.iter().map(|seen| Observation { round: seen.round + 7, ..*seen }).collect();
+        prop_assert_eq!(compare_unpaired(&moved, &other), compare_unpaired(&one, &other));
+    }
 
     #[test]
     fn the_interval_holds_the_median_and_stays_within_the_samples(seen in any_observations(1..24)) {

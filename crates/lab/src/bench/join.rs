@@ -233,10 +233,11 @@ mod tests {
     #[test]
     fn what_three_parties_saw_becomes_one_sample() {
         let emulator = emulator_windows(TWO_CPUS).unwrap();
-        let sample = sample(&seen(), &counts(&[10, 20]), emulator.first());
+        let sample = sample(&seen(), &counts(&[10, 20]), emulator.first(), 100);
         assert_eq!((sample.exits, sample.world_switches), (Some(30), Some(30)));
         assert_eq!(sample.host_instructions, Some(90_500));
         assert_eq!(sample.guest_instructions, Some(7_000));
+        assert_eq!(sample.cpu_ns, Some(90_500 + 7_000 + 30 * 100));
         assert_eq!(
             (sample.duration_ns, sample.guest_duration_ns),
             (Some(4000), Some(7))
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn counts_that_differ_make_a_doubtful_sample_that_is_kept() {
         let emulator = emulator_windows(TWO_CPUS).unwrap();
-        let sample = sample(&seen(), &counts(&[10, 21]), emulator.first());
+        let sample = sample(&seen(), &counts(&[10, 21]), emulator.first(), 0);
         assert_eq!(sample.exits, Some(31));
         assert_eq!(
             sample.problems,
@@ -267,10 +268,28 @@ mod tests {
 
     #[test]
     fn without_an_emulator_nothing_is_made_up() {
-        let sample = sample(&seen(), &counts(&[1]), None);
+        let sample = sample(&seen(), &counts(&[1]), None, 100);
         assert_eq!(sample.world_switches, None);
         assert_eq!(sample.host_instructions, None);
         assert!(sample.problems.is_empty());
+    }
+
+    #[test]
+    fn guests_side_by_side_add_up_and_the_slowest_is_the_time() {
+        let emulator = emulator_windows(TWO_CPUS).unwrap();
+        let one = sample(&seen(), &counts(&[10, 20]), emulator.first(), 0);
+        assert_eq!(together(vec![one.clone()]), one);
+        let mut slow = sample(&seen(), &counts(&[5, 7]), None, 0);
+        slow.duration_ns = Some(9000);
+        slow.problems.clear();
+        let both = together(vec![one, slow]);
+        assert_eq!(both.exits, Some(42));
+        assert_eq!(both.exits_by_cause.unwrap()[&Cause::Arm], 42);
+        assert_eq!(both.duration_ns, Some(9000));
+        let numbers: Vec<u32> = both.per_vcpu.iter().map(|vcpu| vcpu.vcpu).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        // The emulator did not tell them apart: nothing is known of the sum.
+        assert_eq!((both.world_switches, both.cpu_ns), (None, None));
     }
 
     #[test]

@@ -6,10 +6,12 @@ mod drive;
 mod environment;
 mod in_effect;
 mod join;
+pub mod programs;
 mod run;
 mod runs;
 pub mod sets;
 mod store;
+pub mod timeline;
 pub mod workloads;
 
 pub use environment::now;

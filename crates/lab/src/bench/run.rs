@@ -149,7 +149,7 @@ fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
     settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
 }
 
-fn host_spec(settings: &Settings) -> HostSpec {
+pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     let (kernel, place) = match &settings.host_kernel {
         Some(kernel) => (kernel.image.clone(), Place::Lab),
         None => (PathBuf::new(), Place::Here),
@@ -162,6 +162,7 @@ fn host_spec(settings: &Settings) -> HostSpec {
     spec.accel = settings.accel;
     spec.plugin_out = true;
     spec.exit_cost_ns = settings.exit_cost_ns;
+    spec.parallel_clock = settings.parallel_clock;
     spec
 }
 

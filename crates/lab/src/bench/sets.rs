@@ -3,6 +3,7 @@
 
 use super::workloads::{self, Quick};
 use paratick_core::{
+    exit_cost,
     mode::{Mode, TickMode},
     results::{Plan, PlannedWorkload},
     size::Size,
@@ -55,8 +56,14 @@ pub const TABLE1_VCPUS: u32 = 16;
 /// How much each of Table 1's runs does, where the paper's took 10 s: 2000 ms, or as many
 /// synchronizations, of which `sync` does one a millisecond.  Exits are in proportion to it.
 const TABLE1_WORK: u64 = 2000;
+/// How narrow the intervals of the exits' ratios shall be where nobody says otherwise.
+const PRECISION: f64 = 0.03;
+/// Programs, their libraries and their input are in it.
+const PROGRAMS_MEMORY: Size = Size::mib(1536);
+/// docs/exit-cost.md derives it.
+const EXIT_COST_NS: u32 = exit_cost::DEFAULT.0 as u32;
 /// Behind the guests' /dev/vda, in the host's memory: no real disk's time is in the numbers.
-const DISK: Size = Size::mib(64);
+pub const DISK: Size = Size::mib(64);
 
 /// The project's own small workloads.
 pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
@@ -109,6 +116,99 @@ pub fn table1(scale: Scale) -> Vec<Set> {
             }
         })
         .to_vec()
+}
+
+/// The paper's sizes of a multithreaded guest (section 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestSize {
+    Small,
+    Medium,
+    Large,
+}
+
+impl GuestSize {
+    pub const ALL: [GuestSize; 3] = [GuestSize::Small, GuestSize::Medium, GuestSize::Large];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            GuestSize::Small => "small",
+            GuestSize::Medium => "medium",
+            GuestSize::Large => "large",
+        }
+    }
+
+    pub fn vcpus(self) -> u32 {
+        match self {
+            GuestSize::Small => 4,
+            GuestSize::Medium => 16,
+            GuestSize::Large => 64,
+        }
+    }
+}
+
+impl std::fmt::Display for GuestSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for GuestSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = GuestSize::ALL.into_iter().find(|size| size.name() == text);
+        found.ok_or_else(|| "a size is small, medium or large".into())
+    }
+}
+
+/// Real programs on one vCPU (section 6.1).
+pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
+    programs_on(1, "sequential", "sequential".into(), programs, scale)
+}
+
+/// Real programs with a thread for each vCPU (section 6.2).
+pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
+    let name = format!("multithreaded-{}", size.name());
+    let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
+    Set {
+        // CPUs that are busy at once would otherwise take each other's time.
+        parallel_clock: true,
+        ..set
+    }
+}
+
+/// fio on a virtio disk, one vCPU (section 6.3).
+pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
+    Set {
+        disk: Some(disk),
+        ..programs_on(1, "io", "io".into(), jobs, scale)
+    }
+}
+
+fn programs_on(
+    vcpus: u32,
+    bench: &'static str,
+    name: String,
+    programs: Vec<PlannedWorkload>,
+    scale: Scale,
+) -> Set {
+    let (rounds, most, repeats) = match scale {
+        Scale::Quick => (2, None, 2),
+        Scale::Full => (3, Some(8), 2),
+    };
+    Set {
+        bench,
+        name,
+        plan: Plan {
+            rounds_at_most: most,
+            precision: most.map(|_| PRECISION),
+            ..super::plan(vcpus, papers_modes(), programs, rounds, repeats)
+        },
+        memory: PROGRAMS_MEMORY,
+        disk: None,
+        exit_cost_ns: EXIT_COST_NS,
+        parallel_clock: false,
+    }
 }
 
 fn of_table1(name: &str, work: u64) -> PlannedWorkload {

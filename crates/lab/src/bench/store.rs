@@ -71,7 +71,7 @@ pub fn write(path: &Path, results: &Results) -> Result<()> {
     replace(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut file = tempfile::Builder::new()
         .prefix(".paratick-")
@@ -107,7 +107,7 @@ fn nothing_at(path: &Path) -> BadOutput {
 }
 
 /// Makes the folder, if it is in our own cache.
-fn check_writable(path: &Path) -> Result<(), BadOutput> {
+pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
     let bad = |why: String| BadOutput::NotWritable {
         path: path.to_path_buf(),
         why,
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn results_without_a_place_are_named_by_when_they_began() {
-        let path = default_path("quick", "2026-01-02T03:04:05Z").unwrap();
+        let path = default_path("quick", false, "2026-01-02T03:04:05Z").unwrap();
         assert!(path.ends_with("results/quick-20260102T030405Z.json"));
     }
 }

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench sequential`, `multithreaded` and `io`: real programs.
+
+use super::common::{once, usage, Common, Place};
+use anyhow::Result;
+use clap::Args;
+use paratick_core::{
+    results::{PlannedWorkload, Program},
+    size::Size,
+};
+use paratick_lab::bench::{
+    programs::{self, IoSpec, KernelSpec},
+    sets::{self, GuestSize, Scale},
+};
+use paratick_lab::requirements;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct Sequential {
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub struct Multithreaded {
+    /// Sizes of guests: 4, 16 or 64 vCPUs
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "small,medium,large"
+    )]
+    sizes: Vec<GuestSize>,
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub struct Io {
+    /// Tests to run, such as seqr-4k [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tests: Vec<String>,
+    /// Size of the disk, in the host's memory
+    #[arg(long, value_name = "SIZE", default_value_t = sets::DISK)]
+    disk: Size,
+    /// Only so much as half an hour for all benches allows
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Which programs.
+#[derive(Args)]
+struct Choice {
+    /// Programs to run, by name [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    programs: Vec<String>,
+    /// A program of your own; {threads} in its command is the number of vCPUs
+    #[arg(long = "program", value_name = "NAME=COMMAND", value_parser = own)]
+    own: Vec<(String, String)>,
+    /// Only so much as half an hour for all benches allows
+    #[arg(long)]
+    quick: bool,
+}
+
+pub fn sequential(options: Sequential) -> Result<ExitCode> {
+    let programs = options.choice.workloads(None)?;
+    let set = sets::sequential(programs, scale(options.choice.quick));
+    let bench = options.common.check("sequential", vec![set], Place::File)?;
+    bench.conclude(&bench.measure()?)
+}
+
+pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
+    once(&options.sizes, "size", "--sizes")?;
+    let set = |size: &GuestSize| {
+        let programs = options.choice.workloads(Some(size.vcpus()))?;
+        Ok(sets::multithreaded(
+            *size,
+            programs,
+            scale(options.choice.quick),
+        ))
+    };
+    let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
+    let bench = options.common.check("multithreaded", all, Place::Folder)?;
+    bench.conclude(&bench.measure()?)
+}
+
+pub fn io(options: Io) -> Result<ExitCode> {
+    let all = programs::io();
+    let names: Vec<&str> = all.iter().map(|test| test.name.as_str()).collect();
+    check_names(&options.tests, &names, "test", "--tests")?;
+    let wanted = |test: &&IoSpec| options.tests.is_empty() || options.tests.contains(&test.name);
+    let tests: Vec<&IoSpec> = all.iter().filter(wanted).collect();
+    if options.disk < programs::IO_DISK {
+        return Err(usage(format!(
+            "--disk {} is too small: fio works on {}\nhint: give at least --disk {}",
+            options.disk,
+            programs::IO_DISK,
+            programs::IO_DISK
+        )));
+    }
+    requirements::check([programs::io_package()])?;
+    let tests = tests.into_iter().map(IoSpec::planned).collect();
+    let set = sets::io(tests, options.disk, scale(options.quick));
+    let bench = options.common.check("io", vec![set], Place::File)?;
+    bench.conclude(&bench.measure()?)
+}
+
+fn scale(quick: bool) -> Scale {
+    match quick {
+        true => Scale::Quick,
+        false => Scale::Full,
+    }
+}
+
+impl Choice {
+    /// The programs to run, with so many threads; none: sequentially.  They must be installed.
+    fn workloads(&self, threads: Option<u32>) -> Result<Vec<PlannedWorkload>> {
+        let kernels = match threads {
+            Some(_) => programs::kernels(),
+            None => &[],
+        };
+        let all = programs::programs();
+        let names = all.iter().map(|program| program.name.as_str());
+        let names: Vec<&str> = names
+            .chain(kernels.iter().map(|kernel| kernel.name.as_str()))
+            .collect();
+        check_names(&self.programs, &names, "program", "--programs")?;
+        // Who only names programs of their own wants no others.
+        let none = self.programs.is_empty() && !self.own.is_empty();
+        let wanted =
+            |name: &String| !none && (self.programs.is_empty() || self.programs.contains(name));
+        let chosen: Vec<_> = all.iter().filter(|program| wanted(&program.name)).collect();
+        let packages = chosen.iter().flat_map(|program| &program.packages);
+        requirements::check(packages.map(String::as_str))?;
+        let mut workloads: Vec<_> = chosen
+            .into_iter()
+            .map(|program| program.planned(threads))
+            .collect();
+        let kernels = kernels.iter().filter(|kernel| wanted(&kernel.name));
+        workloads.extend(kernels.map(KernelSpec::planned));
+        let threads = threads.unwrap_or(1);
+        for (name, command) in &self.own {
+            if names.contains(&name.as_str()) {
+                return Err(usage(format!(
+                    "--program {name}=… has the name of a program of the bench\nhint: give yours another name"
+                )));
+            }
+            workloads.push(PlannedWorkload {
+                workload: name.clone(),
+                work: 1,
+                unit: "runs".into(),
+                program: Some(Program {
+                    command: command.replace("{threads}", &threads.to_string()),
+                    prepare: None,
+                    stands_for: None,
+                }),
+            });
+        }
+        let names: Vec<_> = workloads.iter().map(|planned| &planned.workload).collect();
+        once(&names, "program", "--programs and --program")?;
+        Ok(workloads)
+    }
+}
+
+fn check_names(given: &[String], known: &[&str], what: &str, option: &str) -> Result<()> {
+    once(given, what, option)?;
+    match given.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(usage(format!(
+            "no {what} '{name}'\nhint: the {what}s are {}",
+            known.join(", ")
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// `NAME=COMMAND`; the name becomes a folder's name.
+fn own(text: &str) -> Result<(String, String), String> {
+    let (name, command) = text
+        .split_once('=')
+        .ok_or("it is NAME=COMMAND, such as 'sum=sha256sum /bin/bash'")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!(
+            "a name has letters, digits, - and _ only, not '{name}'"
+        ));
+    }
+    if command.trim().is_empty() {
+        return Err(format!("{name} has no command"));
+    }
+    Ok((name.into(), command.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_ones_own_is_a_name_and_a_command() {
+        let parsed = own("sum=sha256sum a=b").unwrap();
+        assert_eq!(parsed, ("sum".into(), "sha256sum a=b".into()));
+        for wrong in ["sum", "=x", "a/b=x", ".=x", "sum= "] {
+            assert!(own(wrong).is_err(), "{wrong}");
+        }
+    }
+}

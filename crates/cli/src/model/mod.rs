@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick model`: exits computed instead of measured.
+
+mod from;
+mod guests;
+mod layout;
+mod table1;
+
+use crate::Usage;
+use anyhow::Result;
+use clap::{Subcommand, ValueEnum};
+use paratick_core::{
+    mode::Mode,
+    model::{
+        file::{self, Guests, Workload},
+        WokenBy,
+    },
+    units::Nanos,
+};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Predict the VM exits of every tick mode for guests that you describe, or have measured
+///
+/// By the paper's formulas (sections 3.1, 3.2 and 4) and by models of what Linux does in each mode.
+/// The guests are given by options, by a file (--workload), or by a recorded result (--from), whose
+/// measured exits are then shown beside the predicted.  docs/model.md derives every number.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Table 1 of the paper: as printed, by its formulas, and by the reading that makes both agree
+    Table1 {
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+}
+
+const DESCRIPTION: [&str; 9] = [
+    "vms",
+    "vcpus",
+    "hz",
+    "host_hz",
+    "load",
+    "idle_period",
+    "woken_by",
+    "sharing",
+    "time",
+];
+
+#[derive(clap::Args)]
+struct Options {
+    /// Guests, all alike
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    vms: u32,
+    /// vCPUs of each guest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    vcpus: u32,
+    /// Rate of the guests' tick
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = range(file::HZ))]
+    hz: u32,
+    /// Rate of the host's tick [default: the guests']
+    #[arg(long, value_name = "N", value_parser = range(file::HZ))]
+    host_hz: Option<u32>,
+    /// Share of its time that a vCPU is busy, from 0 to 1: the paper's L
+    #[arg(
+        long,
+        value_name = "L",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    load: f64,
+    /// How long a vCPU is idle at a time, such as 100us or 4ms: the paper's T_idle
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    idle_period: Option<Nanos>,
+    /// What ends idle periods: another vCPU, a device, the program's own timer, or the kernel's
+    #[arg(long, value_enum, default_value_t = Waker::Ipi)]
+    woken_by: Waker,
+    /// vCPUs that share a pCPU, for the paper's statement on the cross-over
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    sharing: u32,
+    /// The time over which exits are counted
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        allow_hyphen_values = true
+    )]
+    time: Nanos,
+    /// A TOML file of guests (docs/model.md describes it)
+    #[arg(long, value_name = "FILE", conflicts_with_all = DESCRIPTION)]
+    workload: Option<PathBuf>,
+    /// A results file of `paratick bench`: predict its cells
+    #[arg(long, value_name = "RESULT", conflicts_with_all = DESCRIPTION, conflicts_with = "workload")]
+    from: Option<PathBuf>,
+    /// With --from: predict every mode from the load that this mode had [default: each from its own]
+    #[arg(long, value_name = "MODE", requires = "from")]
+    load_of: Option<Mode>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// [`WokenBy`] as an option.
+#[derive(Clone, Copy, ValueEnum)]
+enum Waker {
+    Ipi,
+    Device,
+    Sleep,
+    Kernel,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+fn range((least, most): (u32, u32)) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(least)..=i64::from(most))
+}
+
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.verb {
+        Some(Verb::Table1 { format }) => table1::run(format)?,
+        None => args.options.run()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn run(self) -> Result<()> {
+        if let Some(path) = &self.from {
+            return from::run(path, self.load_of, self.format);
+        }
+        match &self.workload {
+            Some(path) => guests::run(&read(path)?, &path.display().to_string(), self.format),
+            None => guests::run(&self.described(), "these guests", self.format),
+        }
+    }
+
+    fn described(&self) -> Workload {
+        let guests = Guests {
+            name: Some("--load".into()),
+            count: self.vms,
+            vcpus: self.vcpus,
+            hz: self.hz,
+            host_hz: self.host_hz,
+            load: self.load,
+            idle_period: self.idle_period,
+            woken_by: match self.woken_by {
+                Waker::Ipi => WokenBy::Ipi,
+                Waker::Device => WokenBy::Device,
+                Waker::Sleep => WokenBy::Sleep,
+                Waker::Kernel => WokenBy::Kernel,
+            },
+            sharing: self.sharing,
+        };
+        Workload {
+            time: self.time,
+            vms: vec![guests],
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Workload> {
+    let text = text_of(path, "give a TOML file as docs/model.md describes it")?;
+    toml::from_str(&text).map_err(|error| {
+        // The parser ends its picture of the line with a line break.
+        let error = error.to_string();
+        let hint = "docs/model.md describes the file and has an example";
+        wrong(path, format!("{}\nhint: {hint}", error.trim_end()))
+    })
+}
+
+fn text_of(path: &Path, hint: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| wrong(path, format!("{error}\nhint: {hint}")))
+}
+
+fn wrong(path: &Path, why: impl Display) -> anyhow::Error {
+    Usage(format!("cannot model {}: {why}", path.display())).into()
+}

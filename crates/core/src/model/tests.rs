@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::*;
+use crate::cause::Cause;
+use proptest::prelude::*;
+
+const EVERY: [TickModel; 8] = [
+    TickModel::FormulaPeriodic,
+    TickModel::FormulaTickless,
+    TickModel::FormulaParatick,
+    TickModel::Periodic,
+    TickModel::TicklessStop,
+    TickModel::Tickless,
+    TickModel::Paratick,
+    TickModel::PostedDeadlines,
+];
+
+fn vm(load: Load) -> Vm {
+    Vm {
+        count: 1,
+        vcpus: 16,
+        hz: Hz(250),
+        host_hz: Hz(250),
+        load,
+    }
+}
+
+fn ten_seconds(model: TickModel, load: Load) -> Exits {
+    let time = Nanos(10 * Nanos::SECOND.0);
+    predict(model, &[vm(load)], time, Estimate::Likely)
+}
+
+fn load(busy: f64, period: u64, woken_by: WokenBy) -> Load {
+    Load::new(busy, Some(Nanos(period)), woken_by).unwrap()
+}
+
+fn any_load() -> impl Strategy<Value = Load> {
+    let rate = || prop_oneof![Just(0.0), 0.0..20_000.0];
+    let wakes = (rate(), rate(), rate(), rate());
+    (0.0..=1.0, 0.0..=1.0, wakes).prop_map(|(busy, in_guest, (ipi, device, sleep, kernel))| Load {
+        busy,
+        in_guest: busy * in_guest,
+        wakes: Wakes {
+            ipi,
+            device,
+            sleep,
+            kernel,
+        },
+    })
+}
+
+fn any_vm() -> impl Strategy<Value = Vm> {
+    (1u32..9, 1u32..65, 1u32..1001, 1u32..1001, any_load()).prop_map(
+        |(count, vcpus, hz, host_hz, load)| Vm {
+            count,
+            vcpus,
+            hz: Hz(hz),
+            host_hz: Hz(host_hz),
+            load,
+        },
+    )
+}
+
+fn any_estimate() -> impl Strategy<Value = Estimate> {
+    prop::sample::select(Estimate::ALL.to_vec())
+}
+
+fn any_model() -> impl Strategy<Value = TickModel> {
+    prop::sample::select(EVERY.to_vec())
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 + 1e-9 * a.abs().max(b.abs())
+}
+
+proptest! {
+    #[test]
+    fn exits_are_linear_in_time_and_guests(
+        model in any_model(), vm in any_vm(), estimate in any_estimate(),
+        time in 1u64..1_000_000_000_000, factor in 2u32..9,
+    ) {
+        let exits = |vms: &[Vm], time| predict(model, vms, Nanos(time), estimate);
+        let once = exits(&[vm], time);
+        let longer = exits(&[vm], time * u64::from(factor));
+        let more = Vm { count: vm.count * factor, ..vm };
+        for cause in Cause::ALL {
+            let expected = once.get(cause).map(|count| count * f64::from(factor));
+            for other in [&longer, &exits(&[more], time)] {
+                match (expected, other.get(cause)) {
+                    (Some(a), Some(b)) => prop_assert!(near(a, b), "{cause}: {a} {b}"),
+                    (a, b) => prop_assert_eq!(a, b),
+                }
+            }
+        }
+        let both = exits(&[vm, more], time);
+        prop_assert!(near(both.total(), once.total() + exits(&[more], time).total()));
+    }
+
+    #[test]
+    fn a_faster_tick_never_costs_less(
+        model in any_model(), vm in any_vm(), estimate in any_estimate(), more in 1u32..1000,
+    ) {
+        let faster = Vm { hz: Hz(vm.hz.0 + more), ..vm };
+        let host = Vm { host_hz: Hz(vm.host_hz.0 + more), ..vm };
+        let timer = |vm| per_vcpu_second(model, &vm, estimate).timer();
+        prop_assert!(timer(faster) >= timer(vm) - 1e-6);
+        prop_assert!(timer(host) >= timer(vm) - 1e-6);
+    }
+
+    #[test]
+    fn more_idle_periods_at_the_same_load_never_cost_less(
+        vm in any_vm(), estimate in any_estimate(), factor in 1.0f64..10.0,
+    ) {
+        let wakes = vm.load.wakes.scaled(factor);
+        let often = Vm { load: Load { wakes, ..vm.load }, ..vm };
+        for model in [TickModel::FormulaTickless, TickModel::TicklessStop] {
+            let timer = |vm| per_vcpu_second(model, &vm, estimate).timer();
+            prop_assert!(timer(often) >= timer(vm) - 1e-6);
+        }
+    }
+
+    /// Section 4.2: virtual ticks are "guaranteed to never induce more".
+    #[test]
+    fn virtual_ticks_never_cost_more_than_stopping_the_tick(
+        vm in any_vm(), estimate in any_estimate(),
+    ) {
+        let timer = |model| per_vcpu_second(model, &vm, estimate).timer();
+        prop_assert!(timer(TickModel::Paratick) <= timer(TickModel::TicklessStop) + 1e-6);
+        prop_assert!(timer(TickModel::PostedDeadlines) <= timer(TickModel::Paratick) + 1e-6);
+        prop_assert!(timer(TickModel::FormulaParatick) <= timer(TickModel::FormulaTickless) + 1e-6);
+    }
+
+    #[test]
+    fn estimates_are_in_order(model in any_model(), vm in any_vm()) {
+        let [least, likely, most] =
+            Estimate::ALL.map(|estimate| per_vcpu_second(model, &vm, estimate).timer());
+        prop_assert!(least <= likely + 1e-6 && likely <= most + 1e-6, "{least} {likely} {most}");
+    }
+
+    #[test]
+    fn the_crossover_is_where_both_formulas_are_equal(
+        hz in 1u32..1001, busy in 0.0..0.99, sharing in 1u32..9,
+    ) {
+        let tick = Hz(hz).period().unwrap().seconds();
+        let mut vm = vm(load(busy, 1_000_000, WokenBy::Ipi));
+        vm.hz = Hz(hz);
+        let found = crossover(&vm, sharing);
+        let at = found.formulas.unwrap().0;
+        // By algebra: L f + (1 - L) / T = f where T = 1 / f.
+        prop_assert!((at / (1.0 / f64::from(hz)) - 1.0).abs() < 1e-6, "{at} at {hz} Hz");
+        let stated = found.statement.unwrap().0;
+        prop_assert!((stated * f64::from(sharing) / tick - 1.0).abs() < 1e-6);
+        let cost = |model, seconds: f64| {
+            let wakes = Wakes { ipi: (1.0 - busy) / seconds, ..Wakes::default() };
+            let vm = Vm { load: Load { wakes, ..vm.load }, ..vm };
+            per_vcpu_second(model, &vm, Estimate::Likely).managing()
+        };
+        let [keeps, stops] = [TickModel::FormulaPeriodic, TickModel::FormulaTickless];
+        prop_assert!((cost(keeps, at) / cost(stops, at) - 1.0).abs() < 1e-6);
+        prop_assert!(cost(keeps, at / 2.0) < cost(stops, at / 2.0));
+        prop_assert!(cost(keeps, at * 2.0) > cost(stops, at * 2.0));
+    }
+
+    #[test]
+    fn a_load_is_what_it_was_made_of(busy in 0.0..0.999, nanos in 1u64..1_000_000_000) {
+        let load = load(busy, nanos, WokenBy::Device);
+        let period = load.idle_period().unwrap();
+        prop_assert!((period / Nanos(nanos).seconds() - 1.0).abs() < 1e-9);
+        prop_assert_eq!(load.wakes.all(), load.wakes.device);
+    }
+
+    #[test]
+    fn what_is_no_share_is_no_load(busy in prop_oneof![-1e9..-1e-9, 1.0000001..1e9]) {
+        prop_assert_eq!(
+            Load::new(busy, Some(Nanos(1)), WokenBy::Ipi),
+            Err(BadLoad::NotAShare(busy))
+        );
+    }
+}
+
+#[test]
+fn the_formulas_give_what_the_paper_says_of_them() {
+    let idle = Load::new(0.0, None, WokenBy::Ipi).unwrap();
+    assert_eq!(
+        ten_seconds(TickModel::FormulaPeriodic, idle).managing(),
+        80_000.0
+    );
+    assert_eq!(
+        ten_seconds(TickModel::FormulaTickless, idle).managing(),
+        0.0
+    );
+    let busy = Load::new(1.0, None, WokenBy::Ipi).unwrap();
+    assert_eq!(
+        ten_seconds(TickModel::FormulaTickless, busy).managing(),
+        80_000.0
+    );
+    // 2 × 10 × 16 × (0.5 × 250 + 0.5 / 8 ms).
+    let half = load(0.5, 8_000_000, WokenBy::Ipi);
+    assert!(near(
+        ten_seconds(TickModel::FormulaTickless, half).managing(),
+        60_000.0
+    ));
+}
+
+#[test]
+fn an_idle_vcpu_costs_nothing_where_its_tick_can_stop() {
+    let idle = Load::new(0.0, None, WokenBy::Ipi).unwrap();
+    for model in EVERY {
+        let exits = ten_seconds(model, idle).total();
+        let goes_on = matches!(model, TickModel::Periodic | TickModel::FormulaPeriodic);
+        assert_eq!(exits > 0.0, goes_on, "{model}");
+    }
+    // One exit to arm the tick and one to halt: its expiry ends the halt.
+    let periodic = ten_seconds(TickModel::Periodic, idle);
+    assert_eq!(periodic.managing(), 40_000.0);
+    assert_eq!(periodic.get(Cause::Halt), Some(40_000.0));
+}
+
+#[test]
+fn a_busy_vcpu_pays_two_exits_a_tick_unless_the_host_brings_it() {
+    let busy = Load::new(1.0, None, WokenBy::Ipi).unwrap();
+    for model in [
+        TickModel::Periodic,
+        TickModel::Tickless,
+        TickModel::TicklessStop,
+    ] {
+        assert_eq!(ten_seconds(model, busy).managing(), 80_000.0, "{model}");
+        assert_eq!(ten_seconds(model, busy).timer(), 120_000.0, "{model}");
+    }
+    assert!(ten_seconds(TickModel::Paratick, busy).managing() < 100.0);
+    assert_eq!(
+        ten_seconds(TickModel::PostedDeadlines, busy).timer(),
+        40_000.0
+    );
+}
+
+#[test]
+fn a_vcpu_without_idle_time_needs_no_idle_period_and_others_do() {
+    let zero = Some(Nanos(0));
+    assert_eq!(
+        Load::new(0.5, zero, WokenBy::Ipi),
+        Err(BadLoad::NoTime(0.5))
+    );
+    assert_eq!(
+        Load::new(0.5, None, WokenBy::Ipi),
+        Err(BadLoad::NoIdlePeriod(0.5))
+    );
+    assert!(Load::new(f64::NAN, None, WokenBy::Ipi).is_err());
+    assert_eq!(
+        Load::new(1.0, zero, WokenBy::Ipi).unwrap().idle_periods(),
+        0.0
+    );
+}
+
+#[test]
+fn the_crossover_is_nowhere_for_a_vcpu_that_is_never_idle() {
+    let busy = vm(Load::new(1.0, None, WokenBy::Ipi).unwrap());
+    let found = crossover(&busy, 1);
+    assert_eq!(
+        (found.formulas, found.statement, found.kernels),
+        (None, None, None)
+    );
+}
+
+mod of_table_1 {
+    use super::super::table1::*;
+
+    #[test]
+    fn the_printed_periodic_row_is_half_of_the_formula() {
+        for scenario in SCENARIOS {
+            assert_eq!(
+                scenario.formula_periodic() / 2.0,
+                f64::from(scenario.periodic)
+            );
+        }
+    }
+
+    #[test]
+    fn one_reading_makes_all_eight_cells_agree() {
+        let reading = agreeing();
+        assert_eq!(
+            (reading.load, reading.tickless),
+            (Some(1.0), Some(60_000.0))
+        );
+        for scenario in SCENARIOS {
+            let vms = f64::from(scenario.vms);
+            assert_eq!(
+                vms * reading.counting.periodic(),
+                f64::from(scenario.periodic)
+            );
+            let tickless = match scenario.busy {
+                true => reading.tickless.unwrap(),
+                false => reading.counting.tickless(0.0, 0.0),
+            };
+            assert_eq!(vms * tickless, f64::from(scenario.tickless));
+        }
+    }
+
+    #[test]
+    fn every_reading_that_holds_gives_60_000_again() {
+        let all = readings();
+        let holds: Vec<_> = all
+            .iter()
+            .filter(|reading| reading.load.is_some())
+            .collect();
+        assert!(!holds.is_empty() && holds.len() < all.len());
+        for reading in holds {
+            assert!(
+                (reading.tickless.unwrap() - 60_000.0).abs() < 1e-6,
+                "{reading:?}"
+            );
+            // And by the formula of 3.2 itself, where it is taken as written.
+            let counting = reading.counting;
+            if counting == COUNTINGS[0] {
+                use super::super::*;
+                let (busy, period) = (reading.load.unwrap(), reading.idle_period.unwrap());
+                let period = Nanos((period * 1e9).round() as u64);
+                let load = Load::new(busy, Some(period), WokenBy::Ipi).unwrap();
+                let exits = super::ten_seconds(TickModel::FormulaTickless, load).managing();
+                assert!((exits - 60_000.0).abs() < 1.0, "{exits}");
+            }
+        }
+    }
+
+    #[test]
+    fn not_every_thread_can_block_a_thousand_times_a_second() {
+        let each = |reading: &Reading| reading.syncs == Syncs::OfEachThread;
+        assert!(readings()
+            .iter()
+            .filter(|r| each(r))
+            .all(|r| r.load.is_none()));
+    }
+
+    #[test]
+    fn as_written_it_is_between_20_000_and_100_000() {
+        assert_eq!(SCENARIOS[2].formula_tickless(), (20_000.0, 100_000.0));
+        assert_eq!(SCENARIOS[0].formula_tickless(), (0.0, 0.0));
+    }
+}

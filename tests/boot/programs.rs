@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Benches of programs and of several guests, for real but small.
+
+use crate::support::{kernel, mode};
+use paratick_core::results::{self, Results};
+use std::{fs, path::Path, process::Command};
+
+fn bench(arguments: &[&str], output: &Path) -> (Option<i32>, String) {
+    let run = Command::new(assert_cmd::cargo::cargo_bin("paratick"))
+        .arg("bench")
+        .args(arguments)
+        .args(["--modes", "tickless", "--rounds", "1", "--repeat", "2"])
+        .arg("--kernel")
+        .arg(kernel())
+        .arg("--output")
+        .arg(output)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    println!("{said}");
+    (run.status.code(), said)
+}
+
+fn read(file: &Path) -> Results {
+    results::read(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn a_program_that_fails_is_told_and_the_others_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let (code, said) = bench(
+        &[
+            "sequential",
+            "--program",
+            "bad=echo no luck >&2; exit 3",
+            "--program",
+            "good=sha256sum /bin/bash",
+            "--exit-cost",
+            "500",
+        ],
+        &file,
+    );
+    assert_eq!(code, Some(1));
+    assert!(said.contains("bad") && said.contains("code 3") && said.contains("no luck"));
+    let results = read(&file);
+    assert!(results.cell("bad", mode("tickless")).is_none());
+    let good = results.cell("good", mode("tickless")).unwrap();
+    assert_eq!(good.samples.len(), 2);
+    for sample in &good.samples {
+        assert_eq!(sample.exits, sample.world_switches);
+        let instructions = sample.host_instructions.unwrap() + sample.guest_instructions.unwrap();
+        let charged = 500 * sample.world_switches.unwrap();
+        assert_eq!(sample.cpu_ns, Some(instructions + charged));
+        // Every nanosecond of the host's CPUs passed in the window, or while CPUs waited for each other.
+        assert!(sample.duration_ns.unwrap() >= charged);
+    }
+}
+
+#[test]
+fn table_1_counts_guests_side_by_side_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("table1");
+    let (code, _) = bench(&["table1", "--quick"], &output);
+    assert_eq!(code, Some(0));
+    let one = read(&output.join("table1-1.json"));
+    let four = read(&output.join("table1-4.json"));
+    for (results, guests) in [(&one, 1), (&four, 4)] {
+        assert_eq!(results.plan.guests, guests);
+        for sample in results.cells.iter().flat_map(|cell| &cell.samples) {
+            assert_eq!(sample.per_vcpu.len(), 16 * guests as usize);
+            let sum: u64 = sample.per_vcpu.iter().map(|vcpu| vcpu.exits).sum();
+            assert_eq!(sample.exits, Some(sum));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick compare`: what changed is said, and nothing else.
+
+use crate::support::paratick;
+use assert_cmd::Command;
+use serde_json::{json, Value};
+use std::fs;
+use tempfile::TempDir;
+
+/// Two results files in a folder that is thrown away.
+struct Pair {
+    folder: TempDir,
+}
+
+impl Pair {
+    fn new(before: &Value, after: &Value) -> Pair {
+        let pair = Pair {
+            folder: TempDir::new().unwrap(),
+        };
+        pair.write("before.json", &before.to_string());
+        pair.write("after.json", &after.to_string());
+        pair
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn compare(&self, options: &[&str]) -> Command {
+        let mut command = paratick(&["compare", "before.json", "after.json"]);
+        command.args(options).current_dir(self.folder.path());
+        command
+    }
+
+    /// What it says where it ends with `code`.
+    fn text(&self, options: &[&str], code: i32) -> String {
+        let run = self.compare(options).assert().code(code);
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    }
+
+    fn json(&self, options: &[&str]) -> Value {
+        let text = self.text(&[options, &["--format", "json"]].concat(), 0);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The message of a refusal.
+    fn refused(&self, words: &[&str]) {
+        let run = self.compare(&[]).assert().code(2);
+        let output = run.get_output();
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        for word in words.iter().chain(&["hint: "]) {
+            assert!(said.contains(word), "{word} is not in {said}");
+        }
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// Four rounds of two samples of each cell: workload, mode, exits.
+fn results(cells: &[(&str, &str, u64)]) -> Value {
+    let samples = |exits: u64| -> Vec<Value> {
+        let sample = |n: u64| {
+            json!({
+                "round": n / 2 + 1, "repeat": n % 2 + 1, "exits": exits + n,
+                "msr_writes": {"TSC_DEADLINE": exits / 2},
+            })
+        };
+        (0..8).map(sample).collect()
+    };
+    let cell = |(workload, mode, exits): &(&str, &str, u64)| {
+        json!({
+            "workload": workload, "mode": mode, "vcpus": 2, "work": 100,
+            "unit": "round trips", "samples": samples(*exits),
+        })
+    };
+    json!({
+        "schema": "paratick-results/1",
+        "tool_version": "0.1.0",
+        "bench": "quick",
+        "started": "2026-01-01T00:00:00Z",
+        "plan": {"vcpus": 2, "modes": ["tickless"], "workloads": [], "rounds": 4, "repeats": 2},
+        "environment": {
+            "kernel_version": "6.12.1", "host_kernel_version": "6.12.1",
+            "configuration": {
+                "kernel_sha256": "", "host_kernel_sha256": "", "guest_memory_bytes": 1,
+                "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false,
+            },
+            "qemu_command_lines": {"host": [], "guests": {}},
+            "machine": {"cpu": "a processor", "cpus": 2, "memory_bytes": 1, "kernel_version": "6.1"},
+            "fingerprint": "one",
+        },
+        "cells": cells.iter().map(cell).collect::<Vec<_>>(),
+    })
+}
+
+/// Line by line, without how many spaces align them.
+fn has_line(text: &str, line: &str) -> bool {
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    text.lines().any(|said| words(said) == words(line))
+}
+
+const CALM: [(&str, &str, u64); 2] = [("pingpong", "tickless", 4000), ("idle", "paratick", 300)];
+
+fn slower() -> Value {
+    results(&[("pingpong", "tickless", 5000), ("idle", "paratick", 310)])
+}
+
+#[test]
+fn a_file_against_itself_has_not_changed() {
+    let pair = Pair::new(&results(&CALM), &results(&CALM));
+    let text = pair.text(&["--fail-on", "any"], 0);
+    assert!(text.contains("No change shown."), "{text}");
+    assert!(text.contains("0 of 4 figures changed."), "{text}");
+    assert!(!text.contains("perhaps the reason"), "{text}");
+}
+
+#[test]
+fn a_change_is_named_with_its_size() {
+    let pair = Pair::new(&results(&CALM), &slower());
+    let text = pair.text(&[], 0);
+    assert!(has_line(&text, "VM exits TSC_DEADLINE"), "{text}");
+    assert!(has_line(&text, "pingpong tickless +25 % +25 %"), "{text}");
+    assert!(has_line(&text, "idle paratick ≈ ≈"), "{text}");
+    let change = "pingpong tickless VM exits 4 004 5 004 +25 % [+25..+25]";
+    assert!(has_line(&text, change), "{text}");
+    assert!(text.contains("2 of 4 figures changed."), "{text}");
+}
+
+#[test]
+fn the_gate_that_stopped_a_change_is_said_when_asked() {
+    let pair = Pair::new(&results(&CALM), &slower());
+    let exits_of_idle = |options: &[&str]| {
+        let text = pair.text(&[&["--verbose"], options].concat(), 0);
+        let row = |line: &&str| line.contains("idle paratick ") && line.contains("VM exits");
+        text.lines().find(row).unwrap_or(&text).to_string()
+    };
+    assert!(exits_of_idle(&[]).ends_with("too small to matter"));
+    let none = ["--minimum", "exits=0"];
+    assert!(exits_of_idle(&none).ends_with("more"));
+    let wide = ["--minimum", "exits=0", "--threshold", "5"];
+    assert!(exits_of_idle(&wide).ends_with("within the noise"));
+    assert!(!pair.text(&[], 0).contains("too small to matter"));
+}
+
+#[test]
+fn json_says_outcome_gate_and_interval() {
+    let json = Pair::new(&results(&CALM), &slower()).json(&["--threshold", "4"]);
+    assert_eq!(json["schema"], "paratick-comparison/1");
+    assert_eq!(json["gates"]["noise"], 0.04);
+    assert_eq!(json["gates"]["sizes"]["exits"], 25.0);
+    let exits = &json["cells"][0]["figures"][0];
+    assert_eq!(
+        (&exits["figure"], &exits["outcome"]),
+        (&json!("exits"), &json!("more"))
+    );
+    assert_eq!(exits["stopped_by"], Value::Null);
+    assert!(exits["versus"]["low"].as_f64().unwrap() > 1.2);
+    let idle = &json["cells"][1]["figures"][0];
+    assert_eq!(idle["outcome"], "no-difference-shown");
+    assert_eq!(idle["stopped_by"], "size");
+    let not_measured = &json["cells"][1]["figures"][4];
+    assert_eq!(not_measured["outcome"], "not-measured");
+    assert_eq!(not_measured["before"], Value::Null);
+}
+
+#[test]
+fn it_fails_only_when_asked_and_only_for_what_was_asked() {
+    let more = Pair::new(&results(&CALM), &slower());
+    let less = Pair::new(&slower(), &results(&CALM));
+    for (pair, fail_on, code) in [
+        (&more, "more", 1),
+        (&more, "any", 1),
+        (&less, "more", 0),
+        (&less, "any", 1),
+    ] {
+        pair.compare(&["--fail-on", fail_on]).assert().code(code);
+    }
+    more.compare(&[]).assert().code(0);
+}
+
+#[test]
+fn too_few_samples_conclude_nothing() {
+    let mut few = slower();
+    for cell in few["cells"].as_array_mut().unwrap() {
+        cell["samples"].as_array_mut().unwrap().truncate(3);
+    }
+    let pair = Pair::new(&results(&CALM), &few);
+    let text = pair.text(&["--fail-on", "any"], 0);
+    assert!(has_line(&text, "pingpong tickless (few) (few)"), "{text}");
+    assert!(text.contains("Only 2 rounds on a side"), "{text}");
+}
+
+#[test]
+fn what_else_differs_comes_before_the_numbers() {
+    let mut after = slower();
+    after["environment"]["kernel_version"] = "6.12.2".into();
+    after["environment"]["patch_set_hash"] = "0123456789abcdef".into();
+    after["plan"]["guests"] = 4.into();
+    let text = Pair::new(&results(&CALM), &after).text(&[], 0);
+    let place = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("no {words} in {text}"))
+    };
+    for said in [
+        "guests' kernel: 6.12.1 → 6.12.2",
+        "guests' patches: none or unknown → 0123456789ab",
+        "guests: 1 → 4",
+    ] {
+        assert!(place(said) < place("pingpong tickless"), "{text}");
+    }
+}
+
+#[test]
+fn cells_of_one_file_only_are_named() {
+    let before = results(&[("pingpong", "tickless", 4000), ("block", "periodic", 100)]);
+    let text = Pair::new(&before, &slower()).text(&[], 0);
+    assert!(text.contains("Only before: block periodic."), "{text}");
+    assert!(text.contains("Only after: idle paratick."), "{text}");
+}
+
+#[test]
+fn files_of_other_benches_and_vcpus_are_compared_where_they_did_the_same() {
+    let mut after = slower();
+    after["bench"] = "io".into();
+    after["plan"]["vcpus"] = 4.into();
+    after["cells"][1]["work"] = 200.into();
+    let text = Pair::new(&results(&CALM), &after).text(&[], 0);
+    assert!(text.contains("bench: quick → io"), "{text}");
+    assert!(text.contains("vCPUs of a guest: 2 → 4"), "{text}");
+    assert!(text.contains("pingpong tickless"), "{text}");
+    let unlike =
+        "Not compared: idle paratick did 100 round trips before and 200 round trips after.";
+    assert!(text.contains(unlike), "{text}");
+}
+
+#[test]
+fn nothing_in_common_is_wrong_usage() {
+    let other = results(&[("sleep", "periodic", 100)]);
+    Pair::new(&results(&CALM), &other).refused(&["no workload in common", "before.json"]);
+    let mut more = results(&CALM[..1]);
+    more["cells"][0]["work"] = 7.into();
+    Pair::new(&results(&CALM), &more).refused(&["did 100 round trips before and 7"]);
+    Pair::new(&results(&CALM), &results(&[])).refused(&["no workload in common"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_the_reason() {
+    let pair = Pair::new(&results(&CALM), &results(&CALM));
+    let whole = results(&CALM).to_string();
+    for (text, why) in [
+        (&whole[..whole.len() / 2], "ends in the middle"),
+        ("", "it is empty"),
+        ("hello", "not JSON"),
+        ("{\"my\": \"notes\"}", "not a results file"),
+        ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
+    ] {
+        pair.write("after.json", text);
+        pair.refused(&["after.json", why]);
+    }
+    fs::remove_file(pair.folder.path().join("before.json")).unwrap();
+    pair.refused(&["before.json", "No such file"]);
+}
+
+#[test]
+fn arguments_are_checked_before_files_are_read() {
+    let refused = |args: &[&str], word: &str| {
+        let run = paratick(&[&["compare"], args].concat()).assert().code(2);
+        let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+        assert!(said.contains(word), "{args:?} said {said}");
+    };
+    refused(&[], "BEFORE.json");
+    refused(&["a.json"], "AFTER.json");
+    refused(&["a", "b", "--threshold", "much"], "percentage");
+    refused(&["a", "b", "--threshold=-1"], "percentage");
+    refused(&["a", "b", "--minimum", "exits"], "exits=25");
+    refused(&["a", "b", "--minimum", "speed=1"], "duration_ns");
+    refused(&["a", "b", "--fail-on", "less"], "more");
+}

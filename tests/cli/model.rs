@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick model`: what it predicts, beside what was recorded, and what it refuses.
+
+use crate::support::paratick;
+use serde_json::Value;
+use std::fs;
+use tempfile::TempDir;
+
+/// A recorded `bench quick`: 2 vCPUs in the lab, 6 samples of five workloads in four modes.  Only
+/// fields that nothing here reads were emptied.
+const RECORDED: &str = "../../tests/cli/recorded.json";
+
+fn text(args: &[&str]) -> String {
+    let output = paratick(&["model"]).args(args).assert().success();
+    String::from_utf8(output.get_output().stdout.clone()).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&text(&[args, &["--format", "json"]].concat())).unwrap()
+}
+
+/// Exit code 2, nothing on stdout, and a message with every one of `words` and a hint.
+fn refused(args: &[&str], words: &[&str]) {
+    let output = paratick(&["model"]).args(args).assert().code(2);
+    let output = output.get_output();
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    for word in words {
+        assert!(said.contains(word), "{args:?} said {said}");
+    }
+    assert!(said.contains("hint: ") || said.contains("--help"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+fn model<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let mut models = answer["models"].as_array().unwrap().iter();
+    models.find(|model| model["model"] == name).unwrap()
+}
+
+fn file(text: &str) -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("input");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_string();
+    (folder, path)
+}
+
+#[test]
+fn the_formulas_are_computed_for_the_guests_described() {
+    let w1 = json(&["--vcpus", "16", "--load", "0"]);
+    assert_eq!(
+        model(&w1, "formula-periodic")["managing"]["likely"],
+        80_000.0
+    );
+    assert_eq!(model(&w1, "formula-tickless")["managing"]["likely"], 0.0);
+    // The formulas say nothing about these: not 0.
+    assert_eq!(model(&w1, "formula-periodic")["timer"], Value::Null);
+    assert_eq!(model(&w1, "formula-periodic")["by_cause"].get("halt"), None);
+    let half = json(&["--vcpus", "16", "--load", "0.5", "--idle-period", "8ms"]);
+    assert_eq!(
+        model(&half, "formula-tickless")["managing"]["likely"],
+        60_000.0
+    );
+}
+
+#[test]
+fn the_crossover_stands_beside_the_papers_words() {
+    let args = ["--load", "0.5", "--idle-period", "1ms", "--sharing", "4"];
+    let crossover = &json(&args)["guests"][0]["crossover"];
+    assert!((crossover["formulas"].as_f64().unwrap() - 0.004).abs() < 1e-9);
+    assert!((crossover["statement"].as_f64().unwrap() - 0.001).abs() < 1e-9);
+    let said = text(&args);
+    assert!(said.contains("4.00 ms / 4 = 1.00 ms"), "{said}");
+    assert!(text(&[]).contains("never idle has no tick to stop"));
+}
+
+#[test]
+fn table_1_is_printed_three_ways() {
+    let table = json(&["table1"]);
+    let rows = table["scenarios"].as_array().unwrap();
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["W1", "W2", "W3", "W4"]);
+    for row in rows {
+        let printed = row["printed"]["periodic"].as_f64().unwrap();
+        assert_eq!(row["formula_periodic"].as_f64(), Some(2.0 * printed));
+        assert_eq!(row["agreeing"], row["printed"], "{row}");
+    }
+    let said = text(&["table1"]);
+    for line in [
+        "as printed",
+        "formula 3.1 as written",
+        "reading that agrees",
+        "8.00 ms",
+    ] {
+        assert!(said.contains(line), "{line} is not in {said}");
+    }
+}
+
+/// What docs/model.md claims of the models: where 50 or more timer exits were counted, the
+/// prediction is within 10 % of them.
+#[test]
+fn the_models_are_within_ten_percent_of_what_was_recorded() {
+    let answer = json(&["--from", RECORDED]);
+    let cells = answer["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 20);
+    let mut held = 0;
+    for cell in cells {
+        let counted = cell["measured"].as_f64().unwrap();
+        if counted < 50.0 {
+            continue;
+        }
+        let error = cell["error"].as_f64().unwrap();
+        let name = format!("{} {}", cell["workload"], cell["mode"]);
+        assert!(error.abs() <= 0.10, "{name}: {error}");
+        held += 1;
+    }
+    assert_eq!(held, 13);
+}
+
+/// Idle periods are the program's own: what one mode shows tells what another would do.
+#[test]
+fn one_modes_load_predicts_another_mode() {
+    let answer = json(&["--from", RECORDED, "--load-of", "tickless-stop"]);
+    for workload in ["pingpong", "barrier", "sleep"] {
+        let mut cells = answer["cells"].as_array().unwrap().iter();
+        let cell = cells.find(|cell| cell["workload"] == workload && cell["mode"] == "paratick");
+        let cell = cell.unwrap();
+        assert_eq!(cell["load_of"], "tickless-stop");
+        let (predicted, counted) = (&cell["predicted"]["likely"], &cell["measured"]);
+        let difference = predicted.as_f64().unwrap() - counted.as_f64().unwrap();
+        // Of some 2000, 1000 and 2000 exits that the mode could take away.
+        assert!(difference.abs() < 30.0, "{workload}: {predicted} {counted}");
+    }
+    // A mode that polls has other idle periods.
+    let renamed = fs::read_to_string(RECORDED)
+        .unwrap()
+        .replace("\"tickless\"", "\"tickless+poll\"");
+    let (_folder, path) = file(&renamed);
+    let polls = json(&["--from", &path, "--load-of", "tickless-stop"]);
+    let mut cells = polls["cells"].as_array().unwrap().iter();
+    let cell = cells.find(|cell| cell["mode"] == "tickless+poll").unwrap();
+    assert_eq!(
+        (&cell["predicted"], &cell["error"]),
+        (&Value::Null, &Value::Null)
+    );
+    refused(
+        &["--from", RECORDED, "--load-of", "paratick+poll"],
+        &["no load of paratick+poll", "tickless-stop"],
+    );
+}
+
+#[test]
+fn what_was_not_measured_is_not_predicted() {
+    let recorded = fs::read_to_string(RECORDED).unwrap();
+    let mut results: Value = serde_json::from_str(&recorded).unwrap();
+    for sample in results["cells"][0]["samples"].as_array_mut().unwrap() {
+        sample["idle_ns"] = Value::Null;
+    }
+    let (_folder, path) = file(&results.to_string());
+    let cell = &json(&["--from", &path])["cells"][0];
+    for field in ["predicted", "measured", "error", "load"] {
+        assert_eq!(cell[field], Value::Null, "{field}");
+    }
+    assert!(text(&["--from", &path]).contains('–'));
+}
+
+#[test]
+fn the_documents_example_is_a_file_that_is_read() {
+    let document = include_str!("../../docs/model.md");
+    let example = document.split("```toml\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let (_folder, path) = file(example);
+    let answer = json(&["--workload", &path]);
+    let guests = answer["guests"].as_array().unwrap();
+    assert!(guests.len() > 1);
+    let said = text(&["--workload", &path]);
+    for guest in guests {
+        assert!(said.contains(guest["name"].as_str().unwrap()), "{said}");
+    }
+    // Every key that there is is in the example or named beside it.
+    for key in [
+        "time",
+        "name",
+        "count",
+        "vcpus",
+        "hz",
+        "host-hz",
+        "load",
+        "idle-period",
+        "woken-by",
+        "sharing",
+    ] {
+        assert!(document.contains(&format!("| `{key}` |")), "{key}");
+    }
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused() {
+    refused(&["--load", "1.5"], &["a load of 1.5", "from 0 to 1"]);
+    refused(&["--load", "-0.5"], &["a load of -0.5"]);
+    refused(&["--load", "nan"], &["a load of NaN"]);
+    refused(
+        &["--load", "0.5"],
+        &["without an idle period", "--idle-period"],
+    );
+    refused(
+        &["--load", "0.5", "--idle-period", "0s"],
+        &["idle period of 0", "load of 0.5"],
+    );
+    refused(&["--time", "0s"], &["time = 0"]);
+    for wrong in ["5", "-1ms", "ms", "1parsec"] {
+        refused(
+            &["--idle-period", wrong],
+            &[wrong, "is not a time", "100us"],
+        );
+    }
+    refused(&["--hz", "0"], &["--hz"]);
+    refused(&["--vcpus", "-3"], &["-3"]);
+    refused(&["--woken-by", "alarm"], &["alarm", "sleep"]);
+}
+
+#[test]
+fn descriptions_that_exclude_each_other_are_refused() {
+    refused(&["--workload", "w.toml", "--vcpus", "2"], &["--vcpus"]);
+    refused(&["--from", "r.json", "--load", "1"], &["--load"]);
+    refused(
+        &["--from", "r.json", "--workload", "w.toml"],
+        &["--workload"],
+    );
+    refused(&["--load-of", "paratick"], &["--from"]);
+}
+
+#[test]
+fn a_file_of_guests_that_cannot_be_is_refused_by_name() {
+    let vm = "[[vm]]\nname = \"db\"\nvcpus = 2\n";
+    let cases: [(&str, &[&str]); 8] = [
+        (
+            "load = 1\nspeed = 3",
+            &["unknown field `speed`", "woken-by"],
+        ),
+        ("load = 1.5", &["db: a load of 1.5"]),
+        (
+            "load = 0.5\nidle-period = \"0us\"",
+            &["db: an idle period of 0"],
+        ),
+        (
+            "load = 0.5\nidle-period = \"soon\"",
+            &["'soon' is not a time"],
+        ),
+        ("load = 1\nhz = 0", &["db: hz = 0", "from 1 to"]),
+        ("load = 1\ncount = -1", &["-1"]),
+        ("load = 1\nwoken-by = \"alarm\"", &["alarm", "sleep"]),
+        ("", &["missing field `load`"]),
+    ];
+    for (rest, words) in cases {
+        let (_folder, path) = file(&format!("{vm}{rest}\n"));
+        refused(&["--workload", &path], &[&[path.as_str()], words].concat());
+    }
+    let (_folder, path) = file("vm = []\n");
+    refused(&["--workload", &path], &["no guests", "[[vm]]"]);
+    let (_folder, path) = file("[[vm]\n");
+    refused(&["--workload", &path], &[&path, "docs/model.md"]);
+    refused(
+        &["--workload", "/no/such.toml"],
+        &["/no/such.toml", "No such file"],
+    );
+}
+
+#[test]
+fn a_file_that_holds_no_results_is_refused() {
+    let recorded = fs::read_to_string(RECORDED).unwrap();
+    let cases: [(&str, &str); 4] = [
+        (&recorded[..recorded.len() / 2], "ends in the middle"),
+        ("", "it is empty"),
+        ("{\"my\": \"notes\"}", "not a results file"),
+        ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
+    ];
+    for (text, why) in cases {
+        let (_folder, path) = file(text);
+        refused(&["--from", &path], &[&path, why]);
+    }
+    refused(
+        &["--from", "/no/such.json"],
+        &["/no/such.json", "No such file"],
+    );
+}
+
+#[test]
+fn the_help_says_what_the_options_are_in_the_paper() {
+    let help = text(&["--help"]);
+    for word in [
+        "--vms",
+        "--idle-period",
+        "T_idle",
+        "--from",
+        "--workload",
+        "table1",
+        "docs/model.md",
+    ] {
+        assert!(help.contains(word), "{word} is not in {help}");
+    }
+}
