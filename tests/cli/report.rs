@@ -125,10 +125,7 @@ fn the_summary_is_computed_from_the_data() {
     };
     let file = one(folder.path(), "sequential", Some(1000));
     let normal = lead(&page(folder.path(), &[file.clone()]));
-    assert!(
-        normal.contains("VM exits: wins on 13, ties on 0, loses on 0"),
-        "{normal}"
-    );
+    assert!(normal.contains("VM exits: wins on all"), "{normal}");
     // The same file with the names of two modes exchanged: what won must now lose.
     let text = fs::read_to_string(&file).unwrap();
     let swapped = text
@@ -139,10 +136,7 @@ fn the_summary_is_computed_from_the_data() {
     results.summarize();
     let file = synthetic::write(folder.path(), "swapped.json", &results);
     let swapped = lead(&page(folder.path(), &[file]));
-    assert!(
-        swapped.contains("VM exits: wins on 0, ties on 0, loses on 13"),
-        "{swapped}"
-    );
+    assert!(swapped.contains("VM exits: loses on all"), "{swapped}");
 }
 
 #[test]

@@ -122,24 +122,18 @@ impl Change {
 
     /// `−52 % [−54 to −50]`, and in words what it does not show.
     pub fn words(self) -> String {
-        let interval = match self.high < 3.0 {
-            true => format!(
-                "[{} to {}]",
-                number::percent(self.low),
-                number::percent(self.high)
-            ),
-            false => format!(
-                "[{} to {}]",
-                number::change(self.low),
-                number::change(self.high)
-            ),
+        let write = match self.high < 3.0 {
+            true => number::percent,
+            false => number::change,
         };
+        let [low, high] = [self.low, self.high].map(write);
         let caveat = match self.verdict {
             Verdict::NoDifferenceShown => ", no difference shown",
             Verdict::TooFewSamples => ", too few samples to conclude",
             _ => "",
         };
-        format!("{} {interval}{caveat}", number::change(self.ratio))
+        let (change, space) = (number::change(self.ratio), number::SPACE);
+        format!("{change}{space}[{low}{space}to{space}{high}]{caveat}")
     }
 }
 

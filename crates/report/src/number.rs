@@ -9,6 +9,9 @@ pub const NOTHING: &str = "not measured";
 /// Between digits, before a unit: no line breaks there.
 const NARROW_SPACE: char = '\u{202f}';
 
+/// Within a number and its interval: no line breaks there.
+pub const SPACE: char = '\u{a0}';
+
 /// `10 043`: digits in threes.
 pub fn count(value: f64) -> String {
     if value.abs() < 10.0 && value.fract().abs() > 0.05 {
@@ -52,6 +55,12 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
+/// A published change in per cent, as it was printed: `−50 %`.
+pub fn printed(percent: f64) -> String {
+    let sign = if percent < 0.0 { "−" } else { "+" };
+    format!("{sign}{}{NARROW_SPACE}%", percent.abs())
+}
+
 /// A ratio as a signed change in per cent, without the sign of per cent.
 pub fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
@@ -77,7 +86,7 @@ pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> Stri
     );
     match low == median && high == median {
         true => median,
-        false => format!("{median} [{low} to {high}]"),
+        false => format!("{median}{SPACE}[{low}{SPACE}to{SPACE}{high}]"),
     }
 }
 

@@ -44,6 +44,15 @@ impl<'a> Set<'a> {
             ("multithreaded", 16) => "multithreaded, medium (16 vCPUs)".into(),
             ("multithreaded", 64) => "multithreaded, large (64 vCPUs)".into(),
             ("sequential", 1) => "sequential".into(),
+            ("io", 1) => "input and output".into(),
+            ("table1", vcpus) => format!(
+                "Table 1, {} with {vcpus} vCPUs",
+                number::plural(self.main().plan.guests as usize, "guest")
+            ),
+            ("quick", vcpus) => format!(
+                "small workloads ({})",
+                number::plural(vcpus as usize, "vCPU")
+            ),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }

@@ -13,7 +13,7 @@ use paratick_core::{
 };
 
 /// A chart with more bars does not fit a page of paper.
-const BARS: usize = 36;
+const BARS: usize = 60;
 
 type Workload<'a> = (&'a str, Vec<&'a Cell>);
 
@@ -32,12 +32,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
     section.text("Every VM exit has one cause, decided by rules that `docs/measuring.md` states. The first four have to do with ticks and timers; the others are the workload's own.");
     section.list(legend());
     for set in sets {
-        let plan = &set.main().plan;
-        let guests = match plan.guests {
-            1 => String::new(),
-            guests => format!(", {guests} guests"),
-        };
-        let name = format!("{}{guests}", set.name());
+        let name = set.name();
         section.heading(format!("causes-{}", set.slug()), format!("Causes: {name}"));
         let parts = parts(set);
         for (number, part) in parts.iter().enumerate() {

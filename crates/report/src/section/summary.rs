@@ -96,23 +96,32 @@ impl Tally {
         self.wins + self.ties + self.losses.len() + self.open
     }
 
-    /// `fewer on 12 of 13 (1 tie)`, or that nothing can be said.
+    /// `throughput: wins on 12, ties on 1`, or that nothing can be said.
     fn words(&self, metric: Metric) -> String {
-        let name = metric.name().to_lowercase().replace("vm ", "VM ");
-        if self.open == self.all() {
-            return format!("{name}: not measured or too few samples");
+        let all = self.all();
+        if self.open == all {
+            return format!("{}: not measured, or too few samples", lower(metric));
         }
-        let open = match self.open {
-            0 => String::new(),
-            open => format!(", {open} open"),
-        };
-        format!(
-            "{name}: wins on {}, ties on {}, loses on {}{open}",
-            self.wins,
-            self.ties,
-            self.losses.len()
-        )
+        let counts = [
+            (self.wins, "wins on"),
+            (self.ties, "ties on"),
+            (self.losses.len(), "loses on"),
+            (self.open, "nothing can be concluded on"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = counts
+            .map(|(count, verb)| match count == all {
+                true => format!("{verb} all"),
+                false => format!("{verb} {count}"),
+            })
+            .collect();
+        format!("{}: {}", lower(metric), words.join(", "))
     }
+}
+
+/// The metric's name within a sentence.
+fn lower(metric: Metric) -> String {
+    metric.name().to_lowercase().replace("vm ", "VM ")
 }
 
 /// Names of losses that are spelled out.
@@ -142,27 +151,41 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
     }
     let what = match baseline {
         TICKLESS_STOP => "which stops the tick at every idle entry and is the paper's baseline",
-        _ => "what the base kernel does today",
+        _ => "which is what the base kernel does today",
     };
     let words: Vec<String> = tallies
         .iter()
-        .map(|(metric, tally)| tally.words(*metric))
+        .map(|(metric, tally)| tally.words(*metric) + &range(sets, *metric, baseline))
         .collect();
     let mut text = format!(
-        "Against `{baseline}`, {what}, on {}, paratick's {}.",
+        "Against `{baseline}`, {what}, paratick on {}: {}.",
         number::plural(all, "workload"),
         words.join("; ")
     );
     for (metric, tally) in &tallies {
         if !tally.losses.is_empty() {
-            text += &format!(
-                " It loses {} on {}.",
-                metric.name().to_lowercase().replace("vm ", "VM "),
-                names(&tally.losses)
-            );
+            text += &format!(" It loses {} on {}.", lower(*metric), names(&tally.losses));
         }
     }
     Some(text)
+}
+
+/// The averages of all sets, from the least to the greatest.
+fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
+    let averages = sets
+        .iter()
+        .filter_map(|set| average(&changes(set, metric, baseline)));
+    let mut ratios: Vec<f64> = averages.map(|average| average.ratio).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    match (ratios.first(), ratios.last()) {
+        (Some(low), Some(high)) if number::change(*low) != number::change(*high) => format!(
+            " (averages of the sets: {} to {})",
+            number::change(*low),
+            number::change(*high)
+        ),
+        (Some(low), _) => format!(" ({} on average)", number::change(*low)),
+        _ => String::new(),
+    }
 }
 
 fn names(all: &[String]) -> String {
@@ -211,6 +234,6 @@ pub fn printed(set: &Set, metric: Metric, baseline: Mode) -> String {
     paper::averages_of(set.bench(), set.vcpus())
         .filter(|_| baseline == TICKLESS_STOP)
         .map_or("–".into(), |averages| {
-            number::change(1.0 + averages.of(metric) / 100.0)
+            number::printed(averages.of(metric))
         })
 }

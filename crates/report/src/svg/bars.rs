@@ -25,6 +25,12 @@ pub struct Bar {
 const ROW: f64 = 19.0;
 const THICK: f64 = 13.0;
 const HEAD: f64 = 30.0;
+/// Left of the bars: their modes; right of them: their totals.
+const LABEL: f64 = 104.0;
+const NUMBER: f64 = 68.0;
+/// So many groups stand in two columns, where there is room.
+const IN_COLUMNS: usize = 4;
+const GAP: f64 = 32.0;
 
 impl Bar {
     fn length(&self) -> f64 {
@@ -46,50 +52,54 @@ impl Bars {
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
         let mut svg = Svg::new(id, size, title, description);
         marks::define(&mut svg);
-        let left = size.pick(124.0, 104.0);
-        let right = size.width() - size.pick(76.0, 68.0);
-        let scale = Scale::new([0.0, 100.0], (left, right));
         let top = marks::legend(&mut svg, size, &self.causes());
-        let rows = self
-            .groups
-            .iter()
-            .map(|group| HEAD + group.bars.len() as f64 * ROW);
-        let bottom = top + rows.sum::<f64>() + 6.0;
-        let end = axis(
-            &mut svg,
-            &scale,
-            (top + 6.0, bottom),
-            "VM exits, % of the longest bar of the group",
-        );
-        let mut y = top;
-        for group in &self.groups {
-            svg.text(
-                (0.0, y + HEAD - 9.0),
-                Anchor::Start,
-                "strong",
-                &fit_strong(&group.title, size.width()),
-            );
-            y += HEAD;
-            let longest = group.bars.iter().map(Bar::length).fold(0.0, f64::max);
-            for bar in &group.bars {
-                row(&mut svg, &scale, y, bar, longest, size);
-                y += ROW;
-            }
+        let columns = match size {
+            Size::Wide if self.groups.len() >= IN_COLUMNS => 2,
+            _ => 1,
+        };
+        let width = (size.width() - GAP * (columns - 1) as f64) / columns as f64;
+        let each = self.groups.len().div_ceil(columns).max(1);
+        let mut end = top;
+        for (nth, groups) in self.groups.chunks(each).enumerate() {
+            let left = nth as f64 * (width + GAP);
+            end = end.max(column(&mut svg, groups, top, (left, left + width)));
         }
         svg.finish(end)
     }
 }
 
-fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, size: Size) {
-    let base = y + ROW / 2.0 + 4.0;
-    svg.text(
-        (0.0, base),
-        Anchor::Start,
-        "",
-        &fit(&bar.label, scale.left()),
+/// Returns where it ends.
+fn column(svg: &mut Svg, groups: &[Group], top: f64, (left, right): (f64, f64)) -> f64 {
+    let scale = Scale::new([0.0, 100.0], (left + LABEL, right - NUMBER));
+    let rows = groups
+        .iter()
+        .map(|group| HEAD + group.bars.len() as f64 * ROW);
+    let bottom = top + rows.sum::<f64>() + 6.0;
+    let end = axis(
+        svg,
+        &scale,
+        (top + 6.0, bottom),
+        "VM exits, % of the group's longest",
     );
+    let mut y = top;
+    for group in groups {
+        let title = fit_strong(&group.title, right - left);
+        svg.text((left, y + HEAD - 9.0), Anchor::Start, "strong", &title);
+        y += HEAD;
+        let longest = group.bars.iter().map(Bar::length).fold(0.0, f64::max);
+        for bar in &group.bars {
+            row(svg, &scale, y, bar, longest, (left, right));
+            y += ROW;
+        }
+    }
+    end
+}
+
+fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, (left, right): (f64, f64)) {
+    let base = y + ROW / 2.0 + 4.0;
+    svg.text((left, base), Anchor::Start, "", &fit(&bar.label, LABEL));
     let total = bar.total.map_or("–".into(), number::count);
-    svg.text((size.width(), base), Anchor::End, "", &total);
+    svg.text((right, base), Anchor::End, "", &total);
     if longest <= 0.0 {
         return;
     }

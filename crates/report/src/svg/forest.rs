@@ -126,7 +126,7 @@ impl Forest {
 fn paper_line(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), paper: f64) {
     let x = scale.at(paper);
     svg.line((x, top - 5.0), (x, bottom), "reference");
-    let text = format!("paper {}", number::change(1.0 + paper / 100.0));
+    let text = format!("paper {}", number::printed(paper));
     let half = text_width(&text) / 2.0;
     let middle = x.clamp(scale.left() + half - 8.0, scale.right() + NUMBER - half);
     svg.text((middle, top - 10.0), Anchor::Middle, "paper-text", &text);

@@ -71,7 +71,7 @@ impl Rates {
     fn legend(&self, svg: &mut Svg) -> f64 {
         svg.rect((0.0, 4.0), (18.0, 10.0), "bar");
         svg.text((26.0, 14.0), Anchor::Start, "muted", "measured");
-        svg.line((112.0, 2.0), (112.0, 17.0), "reference");
+        svg.line((112.0, 2.0), (112.0, 17.0), "printed");
         svg.text((122.0, 14.0), Anchor::Start, "muted", "paper");
         if self.has_model() {
             svg.circle((186.0, 10.0), 4.0, "not-shown");
@@ -107,7 +107,7 @@ fn row(svg: &mut Svg, scale: &Scale, y: f64, rate: &Rate, size: Size) {
     };
     if let Some(printed) = rate.printed {
         let x = scale.at(printed);
-        svg.line((x, y - 9.0), (x, y + 9.0), "reference");
+        svg.line((x, y - 9.0), (x, y + 9.0), "printed");
     }
     for value in &rate.modelled {
         svg.circle((scale.at(*value), y), 4.0, "not-shown");
