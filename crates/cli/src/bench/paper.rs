@@ -53,7 +53,9 @@ fn sets_of(scale: Scale) -> Vec<Set> {
         let programs = programs::programs().iter();
         let planned = programs.map(|program| program.planned(threads));
         let kernels = programs::kernels().iter().map(KernelSpec::planned);
-        planned.chain(kernels.filter(|_| threads.is_some())).collect()
+        planned
+            .chain(kernels.filter(|_| threads.is_some()))
+            .collect()
     };
     let fio = || programs::io().iter().map(|test| test.planned()).collect();
     let sizes = match scale {
@@ -65,7 +67,11 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     let sizes = sizes.iter();
     all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.vcpus())), scale)));
     all.push(sets::io(fio(), programs::IO_DISK, scale));
-    all.extend(sets::at_other_costs(&sets::io(fio(), programs::IO_DISK, Scale::Quick)));
+    all.extend(sets::at_other_costs(&sets::io(
+        fio(),
+        programs::IO_DISK,
+        Scale::Quick,
+    )));
     if scale == Scale::Full {
         let small = sets::multithreaded(GuestSize::Small, programs(Some(4)), Scale::Quick);
         all.extend(sets::at_other_costs(&small));

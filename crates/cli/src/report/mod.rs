@@ -2,6 +2,7 @@
 //! `paratick report`: results as one page to read.
 
 mod output;
+mod predict;
 
 use crate::Usage;
 use anyhow::Result;
@@ -51,6 +52,7 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
         }
         input.add(read(path)?);
     }
+    input.predictions = input.results.iter().flat_map(predict::table1).collect();
     output::write(output, &paratick_report::html(&input)?)
 }
 

@@ -7,8 +7,8 @@
 
 use super::{
     environment, in_effect, join,
-    sets::{self, Set},
     run::{host_spec, Settings},
+    sets::{self, Set},
     store,
 };
 use crate::{
