@@ -2,11 +2,13 @@
 //! The one program that runs inside the lab's hosts and guests.
 //!
 //! As process 1 it prepares the system and starts itself again to serve the machine.
-//! `paratick-agent workload NAME …` runs one of the project's own workloads anywhere.
+//! `paratick-agent workload NAME …` runs one of the project's own workloads anywhere;
+//! `paratick-agent make-root FOLDER TRACE` copies what a program needs into memory.
 
 mod init;
 mod loopback;
 mod port;
+mod root;
 mod workload;
 
 use anyhow::Result;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: paratick-agent workload NAME [ARGUMENTS]
+       paratick-agent make-root FOLDER TRACE
   (as process 1 of a host or guest it serves the machine that started it)";
 
 fn main() -> ExitCode {
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["serve"] => finish(serve_machine()),
         ["workload", ..] => run_workload(&arguments[1..]),
+        ["make-root", root, trace] => finish(root::make(root.as_ref(), trace.as_ref())),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

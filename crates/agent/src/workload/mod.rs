@@ -88,7 +88,7 @@ fn usage() -> String {
         \x20      itimer also: [--period-us N]\n\
         \x20      sync also: [--rate PER-SECOND]\n\
         \x20      finelock also: [--locks N]\n\
-        \x20      program also: -- COMMAND [ARGUMENTS]\n"
+        \x20      program also: [--root FOLDER] -- COMMAND [ARGUMENTS]\n"
         .to_string();
     for workload in WORKLOADS {
         text += &format!(

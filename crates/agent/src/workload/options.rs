@@ -18,6 +18,8 @@ pub struct Options {
     pub rate: u32,
     /// How many cells, each with a lock, threads compete for.
     pub locks: usize,
+    /// Where `program` runs, instead of in this process's root file system.
+    pub root: Option<PathBuf>,
     /// After `--`: what `program` runs.
     pub command: Vec<String>,
 }
@@ -46,6 +48,7 @@ impl Options {
             period_us: 1000,
             rate: 1000,
             locks: 64,
+            root: None,
             command: Vec::new(),
         };
         let mut rest = rest.iter();
@@ -73,6 +76,7 @@ impl Options {
             "--period-us" => self.period_us = number(flag, value, 100, 999_999)? as u32,
             "--rate" => self.rate = number(flag, value, 1, 100_000)? as u32,
             "--locks" => self.locks = number(flag, value, 1, 1 << 20)? as usize,
+            "--root" => self.root = Some(value.into()),
             "--device" => self.device = value.into(),
             "--pattern" => {
                 self.pattern = match value {

@@ -13,7 +13,8 @@ use std::{
     fmt,
     fs::File,
     io::{Read, Seek, SeekFrom},
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
     process::{Command, ExitStatus, Stdio},
 };
 
@@ -25,7 +26,7 @@ pub fn run(options: &Options) -> Result<Measured> {
     let output = memory_file()?;
     let measured = measure(options.window, || {
         for _ in 0..options.work {
-            let status = run_once(&options.command, &output)?;
+            let status = run_once(options, &output)?;
             if !status.success() {
                 return Err(failed(options, status, &output).into());
             }
@@ -35,18 +36,35 @@ pub fn run(options: &Options) -> Result<Measured> {
     Ok(measured)
 }
 
-fn run_once(command: &[String], output: &File) -> Result<ExitStatus> {
-    let (program, arguments) = command.split_first().context("no command to run")?;
+fn run_once(options: &Options, output: &File) -> Result<ExitStatus> {
+    let (program, arguments) = options.command.split_first().context("no command to run")?;
     output.set_len(0).context("emptying the program's output")?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
-        .stderr(output.try_clone()?)
-        .status()
-        .with_context(|| {
-            format!("cannot start {program}\nhint: the guest has the programs of this machine; is it installed?")
-        })
+        .stderr(output.try_clone()?);
+    if let Some(root) = &options.root {
+        enter(&mut command, root)?;
+    }
+    command.status().with_context(|| {
+        format!("cannot start {program}\nhint: the guest has the programs of this machine; is it installed?")
+    })
+}
+
+/// Lets the command run in another root file system, in the same folder.
+fn enter(command: &mut Command, root: &Path) -> Result<()> {
+    let folder = std::env::current_dir().context("this process's folder is gone")?;
+    let root = root.to_owned();
+    // SAFETY: two system calls between fork and exec, and nothing is allocated for short paths.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::chroot(&root)?;
+            Ok(rustix::process::chdir(&folder)?)
+        });
+    }
+    Ok(())
 }
 
 /// Every write of the program's appends, whoever writes.

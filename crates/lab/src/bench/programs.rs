@@ -13,6 +13,10 @@ const LIST: &str = include_str!("programs.toml");
 /// What fio works on: the disk must be as large.
 pub const IO_DISK: Size = Size::mib(64);
 
+/// The root file system in the guest's memory that programs run in: the agent's
+/// `workload program --root`.
+pub const ROOT: &str = "/tmp/paratick/root";
+
 /// A program of Debian's, in the place of a workload of PARSEC's.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +96,19 @@ struct Block {
 fn list() -> &'static List {
     static READ: OnceLock<List> = OnceLock::new();
     READ.get_or_init(|| toml::from_str(LIST).expect("a test reads what is built in"))
+}
+
+/// For `sh -c` in the folder of a program, with the agent's path: makes the program's input, and
+/// runs it once, so that all its files come to be in memory, in [`ROOT`].
+pub fn preparation(program: &Program, agent: &str) -> String {
+    let input = program.prepare.as_deref().unwrap_or("true").trim();
+    let trace = "strace -f --seccomp-bpf -e trace=%file -s 4096 -o .trace";
+    let script = program.command.replace('\'', r"'\''");
+    format!(
+        "set -e\n{input}\nmkdir -p {ROOT}\n\
+         {trace} sh -c '{script}'\n\
+         {agent} make-root {ROOT} .trace"
+    )
 }
 
 /// Thirteen, one for each workload of PARSEC's.
@@ -264,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_prepared_by_its_input_and_then_by_a_run_that_is_traced() {
+        let program = Program {
+            command: "echo 'a b'".into(),
+            prepare: None,
+            stands_for: None,
+        };
+        let script = preparation(&program, "agent");
+        let begin = "set -e\ntrue\nmkdir -p /tmp/paratick/root\nstrace";
+        assert!(script.starts_with(begin), "{script}");
+        let quoted = r#"sh -c 'echo '\''a b'\'''"#;
+        assert!(script.contains(quoted), "{script}");
+        assert!(script.ends_with("agent make-root /tmp/paratick/root .trace"));
+    }
+
+    #[test]
     fn no_program_stops_by_the_clock_or_needs_what_a_guest_has_not() {
         let commands = programs()
             .iter()
@@ -281,7 +313,7 @@ mod tests {
     fn every_package_is_in_the_list_that_is_installed_from() {
         let known = requirements::packages().unwrap();
         let needed = programs().iter().flat_map(|one| &one.packages);
-        for package in needed.map(String::as_str).chain([io_package()]) {
+        for package in needed.map(String::as_str).chain([io_package(), "strace"]) {
             assert!(known.iter().any(|known| known.name == package), "{package}");
         }
     }
