@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// fields that nothing here reads were emptied.
 const RECORDED: &str = "../../tests/cli/recorded.json";
 
+/// The same with 16 vCPUs: 3 samples of `idle` and `barrier`.
+const RECORDED_16: &str = "../../tests/cli/recorded-16.json";
+
 fn text(args: &[&str]) -> String {
     let output = paratick(&["model"]).args(args).assert().success();
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
@@ -99,24 +102,28 @@ fn table_1_is_printed_three_ways() {
 }
 
 /// What docs/model.md claims of the models: where 50 or more timer exits were counted, the
-/// prediction is within 10 % of them.
+/// prediction is within 10 % of them, or misses them by less than one in a hundred idle periods.
 #[test]
 fn the_models_are_within_ten_percent_of_what_was_recorded() {
-    let answer = json(&["--from", RECORDED]);
-    let cells = answer["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 20);
-    let mut held = 0;
-    for cell in cells {
-        let counted = cell["measured"].as_f64().unwrap();
-        if counted < 50.0 {
-            continue;
+    for (recorded, cells, counts) in [(RECORDED, 20, 13), (RECORDED_16, 8, 8)] {
+        let answer = json(&["--from", recorded]);
+        let all = answer["cells"].as_array().unwrap();
+        assert_eq!(all.len(), cells);
+        let enough = |cell: &&Value| cell["measured"].as_f64().unwrap() >= 50.0;
+        let enough: Vec<_> = all.iter().filter(enough).collect();
+        assert_eq!(enough.len(), counts);
+        for cell in enough {
+            let number = |value: &Value| value.as_f64().unwrap();
+            let counted = number(&cell["measured"]);
+            let missed = (number(&cell["predicted"]["likely"]) - counted).abs();
+            let halts = number(&cell["measured_by_cause"]["halt"]);
+            let name = format!("{} {}", cell["workload"], cell["mode"]);
+            assert!(
+                missed <= 0.10 * counted || missed <= 0.01 * halts,
+                "{name}: {missed} of {counted}"
+            );
         }
-        let error = cell["error"].as_f64().unwrap();
-        let name = format!("{} {}", cell["workload"], cell["mode"]);
-        assert!(error.abs() <= 0.10, "{name}: {error}");
-        held += 1;
     }
-    assert_eq!(held, 13);
 }
 
 /// Idle periods are the program's own: what one mode shows tells what another would do.
