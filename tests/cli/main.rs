@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the command by running it; nothing here boots or needs a network.
 
-#[path = "../synthetic/mod.rs"]
-
 mod bench;
 mod compare;
 mod doctor;
@@ -12,5 +10,6 @@ mod lab;
 mod model;
 mod report;
 mod support;
+#[path = "../synthetic/mod.rs"]
 mod synthetic;
 mod timeline;
