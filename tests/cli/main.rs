@@ -8,9 +8,9 @@ mod emulator;
 mod kernel;
 mod lab;
 mod model;
-mod support;
-mod timeline;
 mod report;
+mod support;
 mod support;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
+mod timeline;

@@ -125,7 +125,7 @@ fn the_summary_is_computed_from_the_data() {
     };
     let file = one(folder.path(), "sequential", Some(1000));
     let normal = lead(&page(folder.path(), &[file.clone()]));
-    assert!(normal.contains("VM exits: wins on all"), "{normal}");
+    assert!(normal.contains("in VM exits it wins on all"), "{normal}");
     // The same file with the names of two modes exchanged: what won must now lose.
     let text = fs::read_to_string(&file).unwrap();
     let swapped = text
@@ -136,7 +136,7 @@ fn the_summary_is_computed_from_the_data() {
     results.summarize();
     let file = synthetic::write(folder.path(), "swapped.json", &results);
     let swapped = lead(&page(folder.path(), &[file]));
-    assert!(swapped.contains("VM exits: loses on all"), "{swapped}");
+    assert!(swapped.contains("in VM exits it loses on all"), "{swapped}");
 }
 
 #[test]

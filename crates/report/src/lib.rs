@@ -12,10 +12,7 @@ mod svg;
 mod timeline;
 
 pub use document::{BadDocument, Document};
-pub use section::table1::Prediction;
-pub use timeline::Timeline;
-
-use paratick_core::results::Results;
+use paratick_core::{results::Results, timeline::Timeline};
 use select::Selection;
 
 /// What a report is made of.
@@ -23,8 +20,6 @@ use select::Selection;
 pub struct Input {
     pub results: Vec<Results>,
     pub timelines: Vec<Timeline>,
-    /// What a model says of Table 1; none: the column is left away.
-    pub predictions: Vec<Prediction>,
 }
 
 /// The page could not be put together: an error in this crate, not in the input.

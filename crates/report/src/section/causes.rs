@@ -112,11 +112,11 @@ fn group((name, cells): &Workload) -> Group {
             .collect(),
     };
     Group {
-        title: format!(
-            "{name}: {} {}",
-            number::count(first.work as f64),
-            first.unit
-        ),
+        title: match first.work {
+            // Its unit is in the plural.
+            1 => name.to_string(),
+            work => format!("{name}: {} {}", number::count(work as f64), first.unit),
+        },
         bars: cells.iter().map(bar).collect(),
     }
 }

@@ -10,7 +10,7 @@ mod quick;
 mod relative;
 mod sensitivity;
 mod summary;
-pub mod table1;
+mod table1;
 
 use crate::{page::Page, select::Selection, Input};
 
@@ -45,7 +45,7 @@ const SOURCES: [Source; 6] = [
     Source {
         id: "cycle",
         what: "the time line of an idle cycle",
-        command: "paratick lab timeline",
+        command: "paratick bench timeline",
     },
     Source {
         id: "quick",
@@ -56,7 +56,7 @@ const SOURCES: [Source; 6] = [
 
 pub fn page(input: &Input, selection: &Selection) -> Page {
     let mut sections = vec![summary::section(selection, missing(input, selection))];
-    sections.extend(table1::section(selection, &input.predictions));
+    sections.extend(table1::section(selection));
     sections.extend(relative::sections(selection));
     sections.extend(causes::section(selection));
     sections.extend(cycle::section(&input.timelines));
@@ -81,6 +81,8 @@ fn subtitle(input: &Input) -> String {
         (Some(first), Some(last)) => format!(", measured {first} to {last}"),
         _ => String::new(),
     };
+    // A date is not to be broken over lines.
+    let when = when.replace('-', "\u{2011}");
     format!("The evaluation of paratick (ICPP 2021) on real kernels{when}")
 }
 

@@ -14,9 +14,13 @@ use paratick_core::mode::Mode;
 pub fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Source>) -> Section {
     let mut section = Section::new("summary", "Summary");
     let sets = summed_up(selection);
-    let lead = lead(&sets);
-    if !lead.is_empty() {
-        section.blocks.push(Block::Lead { text: lead });
+    let verdicts: Vec<String> = BASELINES
+        .iter()
+        .filter_map(|baseline| verdict(&sets, *baseline))
+        .collect();
+    if !verdicts.is_empty() {
+        let text = verdicts.join(" ");
+        section.blocks.push(Block::Lead { text });
         section.table(key_numbers(&sets));
         section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
     } else {
@@ -96,11 +100,11 @@ impl Tally {
         self.wins + self.ties + self.losses.len() + self.open
     }
 
-    /// `throughput: wins on 12, ties on 1`, or that nothing can be said.
+    /// `in execution time it wins on 12 and ties on 1`, or that nothing can be said.
     fn words(&self, metric: Metric) -> String {
         let all = self.all();
         if self.open == all {
-            return format!("{}: not measured, or too few samples", lower(metric));
+            return format!("in {} nothing can be concluded", lower(metric));
         }
         let counts = [
             (self.wins, "wins on"),
@@ -115,7 +119,7 @@ impl Tally {
                 false => format!("{verb} {count}"),
             })
             .collect();
-        format!("{}: {}", lower(metric), words.join(", "))
+        format!("in {} it {}", lower(metric), number::list(&words))
     }
 }
 
@@ -126,14 +130,6 @@ fn lower(metric: Metric) -> String {
 
 /// Names of losses that are spelled out.
 const NAMED: usize = 5;
-
-fn lead(sets: &[&Set]) -> String {
-    BASELINES
-        .iter()
-        .filter_map(|baseline| verdict(sets, *baseline))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
 
 /// What there is to say against one baseline; none where it was not measured.
 fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
@@ -158,13 +154,17 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
         .map(|(metric, tally)| tally.words(*metric) + &range(sets, *metric, baseline))
         .collect();
     let mut text = format!(
-        "Against `{baseline}`, {what}, paratick on {}: {}.",
+        "Against `{baseline}`, {what}, paratick was measured on {}: {}.",
         number::plural(all, "workload"),
         words.join("; ")
     );
     for (metric, tally) in &tallies {
         if !tally.losses.is_empty() {
-            text += &format!(" It loses {} on {}.", lower(*metric), names(&tally.losses));
+            text += &format!(
+                " It loses in {} on {}.",
+                lower(*metric),
+                names(&tally.losses)
+            );
         }
     }
     Some(text)
