@@ -7,6 +7,7 @@ mod bench;
 mod emulator;
 mod kexec;
 mod lab;
+mod model;
 mod programs;
 mod selftest;
 mod series;

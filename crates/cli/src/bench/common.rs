@@ -12,7 +12,7 @@ use paratick_core::{
 };
 use paratick_lab::{
     accel::Accel,
-    bench::{self, sets::Set, BadOutput, Kernel, Outcome, Settings},
+    bench::{self, sets::Set, timeline, BadOutput, Kernel, Outcome, Settings},
     kernel::DEFAULT_BASE,
     progress::{Event, Events},
     tools::{self, Tools},
@@ -108,6 +108,13 @@ pub struct Bench {
     started: String,
 }
 
+/// What guests and hosts are made of.
+struct Parts {
+    tools: Tools,
+    kernel: Kernel,
+    host_kernel: Option<Kernel>,
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_string())?;
     match 0.1..=100.0 {
@@ -159,7 +166,9 @@ impl Common {
             plan.precision = Some(self.precision / 100.0);
         }
         set.memory = self.memory.unwrap_or(set.memory);
-        set.exit_cost_ns = self.exit_cost.unwrap_or(set.exit_cost_ns);
+        if !set.keeps_cost {
+            set.exit_cost_ns = self.exit_cost.unwrap_or(set.exit_cost_ns);
+        }
     }
 
     fn kernels(&self, sets: &[Set]) -> Result<Kernels> {
@@ -242,6 +251,10 @@ impl Bench {
         &self.output
     }
 
+    pub fn format(&self) -> Format {
+        self.options.format
+    }
+
     /// Measures one set after the other; each is in its file as far as it came.
     pub fn measure(&self) -> Result<Vec<Outcome>> {
         signals::watch()?;
@@ -253,43 +266,62 @@ impl Bench {
             self.output.display()
         )));
         self.warn(&mut events);
-        let tools = match self.options.host {
-            At::Lab => Tools::find(&mut events)?,
-            At::Here => Tools::of_the_machine()?,
-        };
-        let kernel = self.kernels.guest.ensure(&mut events)?;
-        let mut ensure = |choice: &Choice| -> Result<Kernel> {
-            match *choice == self.kernels.guest {
-                true => Ok(kernel.clone()),
-                false => choice.ensure(&mut events),
-            }
-        };
-        let host_kernel = self.kernels.host.as_ref().map(&mut ensure).transpose()?;
+        let parts = self.parts(&mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
                 events(Event::Step(format!("{} ({number} of {sets})", set.name)));
             }
-            let settings = self.settings(set, &tools, &kernel, &host_kernel);
-            bench::run(&settings, &mut events).map_err(sort)
+            bench::run(&self.settings(set, &parts), &mut events).map_err(sort)
         });
         measured.collect()
     }
 
-    fn settings(
-        &self,
-        set: &Set,
-        tools: &Tools,
-        kernel: &Kernel,
-        host_kernel: &Option<Kernel>,
-    ) -> Settings {
+    /// Records one idle cycle of every mode to `file`, if it is not there yet.
+    pub fn trace(&self, file: &Path) -> Result<()> {
+        if file.exists() {
+            return Ok(());
+        }
+        let mut progress = Progress::new();
+        let mut events = |event| progress.show(event);
+        events(Event::Step("one idle cycle of every mode".into()));
+        let set = timeline::set(self.options.exit_cost.unwrap_or(0));
+        let parts = self.parts(&mut events)?;
+        let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
+        for problem in &traced.problems {
+            events(Event::Warning(problem.clone()));
+        }
+        timeline::write(file, &traced)
+    }
+
+    fn parts(&self, events: Events) -> Result<Parts> {
+        let tools = match self.options.host {
+            At::Lab => Tools::find(events)?,
+            At::Here => Tools::of_the_machine()?,
+        };
+        let kernel = self.kernels.guest.ensure(events)?;
+        let mut ensure = |choice: &Choice| -> Result<Kernel> {
+            match *choice == self.kernels.guest {
+                true => Ok(kernel.clone()),
+                false => choice.ensure(events),
+            }
+        };
+        let host_kernel = self.kernels.host.as_ref().map(&mut ensure).transpose()?;
+        Ok(Parts {
+            tools,
+            kernel,
+            host_kernel,
+        })
+    }
+
+    fn settings(&self, set: &Set, parts: &Parts) -> Settings {
         let output = self.file_of(set);
         Settings {
             bench: set.bench,
             plan: set.plan.clone(),
-            kernel: kernel.clone(),
-            host_kernel: host_kernel.clone(),
-            tools: tools.clone(),
+            kernel: parts.kernel.clone(),
+            host_kernel: parts.host_kernel.clone(),
+            tools: parts.tools.clone(),
             accel: self.options.accel,
             memory: set.memory,
             disk: set.disk,

@@ -4,6 +4,7 @@
 mod common;
 mod kernel;
 pub mod number;
+mod paper;
 mod programs;
 mod quick;
 mod table;
@@ -42,6 +43,11 @@ pub enum Verb {
     /// idle again and again, and of all cycles from one halt to the next the one that stands for most
     /// is kept.  docs/timeline.md describes the file.
     Timeline(timeline::Options),
+    /// The paper's whole evaluation: all of the benches below, a time line, and the report
+    ///
+    /// Results, time line and report.html go to a folder.  An interrupted run continues with
+    /// --resume; what a set takes is said when it begins.
+    Paper(paper::Options),
     /// Run thirteen real programs on one vCPU (the paper's section 6.1)
     ///
     /// docs/programs.md says what they are, and for which workload of PARSEC's each stands.
@@ -63,6 +69,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
         Verb::Table1(options) => table1::run(options),
+        Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),
         Verb::Io(options) => programs::io(options),

@@ -2,6 +2,7 @@
 //! `paratick report`: results as one page to read.
 
 mod output;
+mod predict;
 
 use crate::Usage;
 use anyhow::Result;
@@ -32,10 +33,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(output) => output.clone(),
         None => args.results[0].with_extension("html"),
     };
-    output::check(&output, &args.results)?;
+    write(&args.results, &output)?;
+    println!("{}", output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the report of `files`.
+pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
+    output::check(output, files)?;
     let mut input = Input::default();
-    for (number, path) in args.results.iter().enumerate() {
-        if args.results[..number].contains(path) {
+    for (number, path) in files.iter().enumerate() {
+        if files[..number].contains(path) {
             return Err(Usage(format!(
                 "{} is named twice\nhint: name every file once",
                 path.display()
@@ -44,9 +52,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         input.add(read(path)?);
     }
-    output::write(&output, &paratick_report::html(&input)?)?;
-    println!("{}", output.display());
-    Ok(ExitCode::SUCCESS)
+    input.predictions = input.results.iter().flat_map(predict::table1).collect();
+    output::write(output, &paratick_report::html(&input)?)
 }
 
 fn read(path: &Path) -> Result<Document, Usage> {

@@ -23,6 +23,8 @@ pub struct Set {
     /// Behind each guest's /dev/vda.
     pub disk: Option<Size>,
     pub exit_cost_ns: u32,
+    /// Measured to see what another cost changes: nobody replaces it.
+    pub keeps_cost: bool,
     pub parallel_clock: bool,
 }
 
@@ -83,6 +85,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
         memory: Size::mib(512),
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
+        keeps_cost: false,
         parallel_clock: false,
     }
 }
@@ -112,6 +115,7 @@ pub fn table1(scale: Scale) -> Vec<Set> {
                 memory: Size::mib(256),
                 disk: None,
                 exit_cost_ns: 0,
+                keeps_cost: false,
                 parallel_clock: true,
             }
         })
@@ -185,6 +189,16 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     }
 }
 
+/// The same with world switches that cost nothing, and twice as much.
+pub fn at_other_costs(set: &Set) -> [Set; 2] {
+    [0, 2 * set.exit_cost_ns].map(|cost| Set {
+        name: format!("{}-cost-{cost}", set.name),
+        exit_cost_ns: cost,
+        keeps_cost: true,
+        ..set.clone()
+    })
+}
+
 fn programs_on(
     vcpus: u32,
     bench: &'static str,
@@ -207,6 +221,7 @@ fn programs_on(
         memory: PROGRAMS_MEMORY,
         disk: None,
         exit_cost_ns: EXIT_COST_NS,
+        keeps_cost: false,
         parallel_clock: false,
     }
 }

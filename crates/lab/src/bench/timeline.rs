@@ -8,6 +8,7 @@
 use super::{
     environment, in_effect, join,
     run::{host_spec, Settings},
+    sets::{self, Set},
     store,
 };
 use crate::{
@@ -20,6 +21,7 @@ use anyhow::{bail, Context, Result};
 use paratick_core::{
     mode::Mode,
     results::{Environment, PlannedWorkload},
+    size::Size,
     timeline::{cycle, story, story::Window, trace, Line, Timeline, SCHEMA},
     workload::Report,
 };
@@ -63,6 +65,22 @@ pub fn workload(name: &str) -> Result<PlannedWorkload, UnknownWorkload> {
         unit: known.unit.into(),
         program: None,
     })
+}
+
+/// What is traced where nobody says otherwise: the wake-ups of blocking synchronization.
+pub fn set(exit_cost_ns: u32) -> Set {
+    let planned = workload(WORKLOADS[0].0).expect("the first of the table");
+    let plan = super::plan(2, sets::papers_modes(), [planned], 1, 1);
+    Set {
+        bench: "timeline",
+        name: "timeline".into(),
+        plan,
+        memory: Size::mib(512),
+        disk: None,
+        exit_cost_ns,
+        keeps_cost: false,
+        parallel_clock: false,
+    }
 }
 
 /// Fails early where `path` could not be written.

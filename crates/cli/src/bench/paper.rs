@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench paper`: the whole evaluation, and its report.
+
+use super::common::{Common, Format, Place};
+use crate::report;
+use anyhow::Result;
+use clap::Args;
+use paratick_lab::{
+    bench::{
+        programs::{self, KernelSpec},
+        sets::{self, GuestSize, Scale, Set},
+    },
+    requirements,
+};
+use std::{path::PathBuf, process::ExitCode};
+
+#[derive(Args)]
+pub struct Options {
+    /// Only so much as half an hour on 2 cores allows: small guests, fewer rounds
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(options: Options) -> Result<ExitCode> {
+    let packages = programs::programs().iter().flat_map(|one| &one.packages);
+    requirements::check(packages.map(String::as_str).chain([programs::io_package()]))?;
+    let sets = match options.quick {
+        true => sets_of(Scale::Quick),
+        false => sets_of(Scale::Full),
+    };
+    let bench = options.common.check("paper", sets, Place::Folder)?;
+    let outcomes = bench.measure()?;
+    let timeline = bench.output().join("timeline.json");
+    bench.trace(&timeline)?;
+    let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
+    files.push(timeline);
+    let page = bench.output().join("report.html");
+    report::write(&files, &page)?;
+    let code = bench.conclude(&outcomes)?;
+    // With JSON on it, standard output is for programs.
+    match bench.format() {
+        Format::Text => println!("report: {}", page.display()),
+        Format::Json => eprintln!("report: {}", page.display()),
+    }
+    Ok(code)
+}
+
+/// In the paper's order; then what shows how much the cost of an exit decides.
+fn sets_of(scale: Scale) -> Vec<Set> {
+    let programs = |threads: Option<u32>| -> Vec<_> {
+        let programs = programs::programs().iter();
+        let planned = programs.map(|program| program.planned(threads));
+        let kernels = programs::kernels().iter().map(KernelSpec::planned);
+        planned
+            .chain(kernels.filter(|_| threads.is_some()))
+            .collect()
+    };
+    let fio = || programs::io().iter().map(|test| test.planned()).collect();
+    let sizes = match scale {
+        Scale::Quick => &GuestSize::ALL[..1],
+        Scale::Full => &GuestSize::ALL[..],
+    };
+    let mut all = sets::table1(scale);
+    all.push(sets::sequential(programs(None), scale));
+    let sizes = sizes.iter();
+    all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.vcpus())), scale)));
+    all.push(sets::io(fio(), programs::IO_DISK, scale));
+    all.extend(sets::at_other_costs(&sets::io(
+        fio(),
+        programs::IO_DISK,
+        Scale::Quick,
+    )));
+    if scale == Scale::Full {
+        let small = sets::multithreaded(GuestSize::Small, programs(Some(4)), Scale::Quick);
+        all.extend(sets::at_other_costs(&small));
+    }
+    all
+}
