@@ -10,7 +10,6 @@ mod lab;
 mod model;
 mod report;
 mod support;
-mod support;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 mod timeline;

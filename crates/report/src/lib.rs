@@ -13,6 +13,7 @@ mod timeline;
 
 pub use document::{BadDocument, Document};
 use paratick_core::{results::Results, timeline::Timeline};
+pub use section::table1::Prediction;
 use select::Selection;
 
 /// What a report is made of.
@@ -20,6 +21,8 @@ use select::Selection;
 pub struct Input {
     pub results: Vec<Results>,
     pub timelines: Vec<Timeline>,
+    /// What a model says of Table 1; none: the column is left away.
+    pub predictions: Vec<Prediction>,
 }
 
 /// The page could not be put together: an error in this crate, not in the input.

@@ -10,7 +10,7 @@ mod quick;
 mod relative;
 mod sensitivity;
 mod summary;
-mod table1;
+pub mod table1;
 
 use crate::{page::Page, select::Selection, Input};
 
@@ -56,7 +56,7 @@ const SOURCES: [Source; 6] = [
 
 pub fn page(input: &Input, selection: &Selection) -> Page {
     let mut sections = vec![summary::section(selection, missing(input, selection))];
-    sections.extend(table1::section(selection));
+    sections.extend(table1::section(selection, &input.predictions));
     sections.extend(relative::sections(selection));
     sections.extend(causes::section(selection));
     sections.extend(cycle::section(&input.timelines));

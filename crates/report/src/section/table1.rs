@@ -10,14 +10,22 @@ use crate::{
 };
 use paratick_core::{
     cause::Cause,
-    mode::TickMode,
-    model::{measured, TickModel},
-    results::{Cell, Figure as Counted, Results},
+    mode::{Mode, TickMode},
+    results::{Cell, Figure as Counted},
     stats::{self, Observation, Summary},
 };
 
-/// Exits for the guest's own timer.
-const OWN: [Cause; 3] = [Cause::Arm, Cause::Stop, Cause::Expiry];
+/// What a model says of one cell of Table 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// `W1` to `W4`.
+    pub workload: String,
+    pub mode: Mode,
+    /// Exits for the guest's own timer, of one vCPU in one second.
+    pub per_vcpu_second: f64,
+    /// Which model, or which reading of the paper's formula.
+    pub model: String,
+}
 
 /// One mode of one workload.
 struct Entry<'a> {
@@ -25,11 +33,9 @@ struct Entry<'a> {
     guests: u32,
     /// Exits for the guest's own timer, of one vCPU in one second.
     rate: Option<Summary>,
-    /// The same, by the model of the mode, for the load that was observed.
-    modelled: Option<f64>,
 }
 
-pub fn section(selection: &Selection) -> Option<Section> {
+pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Section> {
     let sets: Vec<&Set> = selection.of("table1").collect();
     let entries = entries(&sets);
     if entries.is_empty() {
@@ -42,16 +48,16 @@ pub fn section(selection: &Selection) -> Option<Section> {
     section.text("The paper computes Table 1 from its formulas; here it is measured. Its numbers are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the table below, so both are given for one vCPU and one second. Counted are the exits for the guest's own timer: arm, stop and expiry. `paratick model table1` derives the printed numbers.");
     section.list(settings());
     let title = "Exits for the guest's timer, per vCPU and second";
-    let table = table(title, &entries);
+    let table = table(title, &entries, predictions);
     let rates = Rates {
         label: "exits for the guest's timer, per vCPU and second".into(),
-        groups: groups(&entries),
+        groups: groups(&entries, predictions),
     };
     let description = format!(
         "Bars for {} of workload and mode, with the paper's printed value as a line. The table after the figure has every number.",
         number::plural(entries.len(), "pair")
     );
-    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was observed (hollow circle).".into();
+    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known.".into();
     section
         .blocks
         .push(Figure::new("fig-table1", caption, table, |size| {
@@ -74,12 +80,7 @@ fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
         let guests = set.main().plan.guests;
         for cell in &set.main().cells {
             let rate = stats::summarize(&rates(cell, guests));
-            entries.push(Entry {
-                cell,
-                guests,
-                rate,
-                modelled: modelled(set.main(), cell),
-            });
+            entries.push(Entry { cell, guests, rate });
         }
     }
     let order = |entry: &Entry| {
@@ -97,7 +98,8 @@ fn rates(cell: &Cell, guests: u32) -> Vec<Observation> {
     let vcpus = f64::from(cell.vcpus * guests);
     let rate = |sample: &paratick_core::results::Sample| {
         let causes = sample.exits_by_cause.as_ref()?;
-        let exits: u64 = OWN.iter().filter_map(|cause| causes.get(cause)).sum();
+        let own = [Cause::Arm, Cause::Stop, Cause::Expiry];
+        let exits: u64 = own.iter().filter_map(|cause| causes.get(cause)).sum();
         let seconds = sample.duration_ns? as f64 / 1e9;
         let rate = exits as f64 / vcpus / seconds;
         rate.is_finite().then_some(rate)
@@ -115,21 +117,16 @@ fn printed_rate(cell: &Cell) -> Option<f64> {
     (!cell.mode.poll).then(|| paper::table1_rate(&cell.workload, cell.mode.tick))?
 }
 
-/// By the model of the cell's mode, for the load that its samples had.
-fn modelled(results: &Results, cell: &Cell) -> Option<f64> {
-    let observed = measured::observe_cell(results, cell);
-    let predicted = measured::predict_all(TickModel::of(cell.mode), &observed)?;
-    let exits: f64 = OWN
+fn predicted<'p>(
+    cell: &'p Cell,
+    predictions: &'p [Prediction],
+) -> impl Iterator<Item = &'p Prediction> {
+    predictions
         .iter()
-        .filter_map(|cause| predicted.by_cause.get(cause))
-        .sum();
-    let times: Vec<f64> = observed.iter().map(|one| one.time.seconds()).collect();
-    let vcpus = f64::from(cell.vcpus * results.plan.guests);
-    let rate = exits / vcpus / stats::median(&times)?;
-    rate.is_finite().then_some(rate)
+        .filter(|prediction| prediction.workload == cell.workload && prediction.mode == cell.mode)
 }
 
-fn groups(entries: &[Entry]) -> Vec<Group> {
+fn groups(entries: &[Entry], predictions: &[Prediction]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {
         let cell = entry.cell;
@@ -137,7 +134,9 @@ fn groups(entries: &[Entry]) -> Vec<Group> {
             label: cell.mode.to_string(),
             measured: entry.rate,
             printed: printed_rate(cell),
-            modelled: entry.modelled.into_iter().collect(),
+            modelled: predicted(cell, predictions)
+                .map(|p| p.per_vcpu_second)
+                .collect(),
         };
         let title = format!(
             "{}: {} with {}",
@@ -156,13 +155,12 @@ fn groups(entries: &[Entry]) -> Vec<Group> {
     groups
 }
 
-fn table(caption: &str, entries: &[Entry]) -> Table {
+fn table(caption: &str, entries: &[Entry], predictions: &[Prediction]) -> Table {
     let mut table = Table::new(
         caption,
         [
             "Mode",
             "Measured",
-            "Modelled",
             "Printed, per vCPU and s",
             "Printed in Table 1",
             "Counted, all",
@@ -170,6 +168,9 @@ fn table(caption: &str, entries: &[Entry]) -> Table {
             "Duration, s",
         ],
     );
+    if !predictions.is_empty() {
+        table.columns.push("Modelled".into());
+    }
     let mut last = None;
     for entry in entries {
         let cell = entry.cell;
@@ -182,7 +183,19 @@ fn table(caption: &str, entries: &[Entry]) -> Table {
                 number::plural(cell.vcpus as usize, "vCPU")
             ));
         }
-        table.row(cell.mode.to_string(), row(entry));
+        let mut cells = row(entry);
+        if !predictions.is_empty() {
+            let models = predicted(cell, predictions);
+            let models: Vec<_> = models
+                .map(|p| format!("{} ({})", number::decimal(p.per_vcpu_second), p.model))
+                .collect();
+            cells.push(if models.is_empty() {
+                "–".into()
+            } else {
+                models.join("; ")
+            });
+        }
+        table.row(cell.mode.to_string(), cells);
     }
     table
 }
@@ -195,7 +208,6 @@ fn row(entry: &Entry) -> Vec<String> {
     let host_ticks = cell.summary(Counted::Cause(Cause::HostTick));
     vec![
         number::interval(entry.rate, number::decimal),
-        entry.modelled.map_or("–".into(), number::decimal),
         printed(printed_rate(cell)),
         printed(total),
         number::interval(own_exits(cell), number::count),
