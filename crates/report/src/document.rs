@@ -11,7 +11,7 @@ use serde_json::{error::Category, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
     Results(Box<Results>),
-    Timeline(Timeline),
+    Timeline(Box<Timeline>),
 }
 
 /// Why a text is neither.
@@ -30,7 +30,7 @@ impl Document {
     pub fn read(text: &str) -> Result<Document, BadDocument> {
         match schema(text)? {
             Some(schema) if schema == timeline::SCHEMA => serde_json::from_str(text)
-                .map(Document::Timeline)
+                .map(|timeline| Document::Timeline(Box::new(timeline)))
                 .map_err(|error| BadDocument::Timeline {
                     why: error.to_string(),
                 }),

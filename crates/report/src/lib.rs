@@ -35,7 +35,7 @@ impl Input {
     pub fn add(&mut self, document: Document) {
         match document {
             Document::Results(results) => self.results.push(*results),
-            Document::Timeline(timeline) => self.timelines.push(timeline),
+            Document::Timeline(timeline) => self.timelines.push(*timeline),
         }
     }
 }

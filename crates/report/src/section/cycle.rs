@@ -30,7 +30,7 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
         let table = table(&title, timeline);
         section
             .blocks
-            .push(Figure::new(&id, caption, table, |size| {
+            .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
     }
@@ -68,6 +68,7 @@ fn describe(timeline: &Timeline) -> String {
 
 fn table(caption: &str, timeline: &Timeline) -> Table {
     let mut table = Table::new(caption, ["Time, µs", "Event", "Exit reason", "Cause"]);
+    table.words = true;
     for line in &timeline.lines {
         table.group(heading(line));
         for event in &line.chosen.events {

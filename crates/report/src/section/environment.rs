@@ -12,7 +12,11 @@ struct Known<'a> {
 
 pub fn table(input: &Input) -> Table {
     let known = known(input);
-    let mut table = Table::new("What the numbers depend on", ["What", "Value"]);
+    let mut table = Table::new(
+        "What the numbers depend on. 4×16: four guests with 16 vCPUs each",
+        ["What", "Value"],
+    );
+    table.words = true;
     let same = |of: fn(&Environment) -> String| {
         let mut values = known.iter().map(|known| of(known.environment));
         let first = values.next();
@@ -100,7 +104,7 @@ const FACTS: [Fact; 14] = [
         }
     }),
     ("Host polls before sleeping", |e| {
-        nanos(e.configuration.halt_poll_ns.map(u64::from))
+        nanos(e.configuration.halt_poll_ns)
     }),
     ("Time of an instruction", |e| {
         nanos(e.configuration.ns_per_instruction.map(u64::from))

@@ -153,7 +153,7 @@ fn figure(set: &Set) -> Block {
     );
     let description = "Two panels, system throughput and execution time, each with a curve against both baselines. The table after the figure has every number.";
     let id = format!("fig-cost-{}", set.slug());
-    Figure::new(&id, caption, table(&title, &curves), |size| {
+    Figure::block(&id, caption, table(&title, &curves), |size| {
         curves.draw(size, &id, &title, description)
     })
 }
@@ -202,12 +202,12 @@ fn per_workload(set: &Set) -> Table {
     for baseline in BASELINES {
         table.group(format!("against {baseline}"));
         let columns = at.map(|cost| throughputs(set, baseline, cost));
-        for nth in 0..columns[0].len() {
+        for (nth, (workload, _)) in columns[0].iter().enumerate() {
             let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
             let mut cells: Vec<String> = changes.into_iter().map(change::words).collect();
             cells.push(conclusion(changes));
-            cells.push(turns(set, columns[0][nth].0, baseline));
-            table.row(columns[0][nth].0, cells);
+            cells.push(turns(set, workload, baseline));
+            table.row(*workload, cells);
         }
     }
     table.groups.retain(|group| !group.rows.is_empty());

@@ -9,7 +9,7 @@ use crate::{
     paper,
     select::{Selection, Set},
 };
-use paratick_core::mode::Mode;
+use paratick_core::{mode::Mode, stats::Verdict};
 
 pub fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Source>) -> Section {
     let mut section = Section::new("summary", "Summary");
@@ -170,21 +170,33 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
     Some(text)
 }
 
-/// The averages of all sets, from the least to the greatest.
+/// The averages of all sets, from the least to the greatest, and how many of them show nothing.
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
-    let averages = sets
+    let mut averages: Vec<Change> = sets
         .iter()
-        .filter_map(|set| average(&changes(set, metric, baseline)));
-    let mut ratios: Vec<f64> = averages.map(|average| average.ratio).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    match (ratios.first(), ratios.last()) {
-        (Some(low), Some(high)) if number::change(*low) != number::change(*high) => format!(
-            " (averages of the sets: {} to {})",
-            number::change(*low),
-            number::change(*high)
-        ),
-        (Some(low), _) => format!(" ({} on average)", number::change(*low)),
-        _ => String::new(),
+        .filter_map(|set| average(&changes(set, metric, baseline)))
+        .collect();
+    averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
+        return String::new();
+    };
+    let shown = |average: &&Change| matches!(average.verdict, Verdict::Less | Verdict::More);
+    let hidden = averages.len() - averages.iter().filter(shown).count();
+    let [low, high] = [low, high].map(|average| number::change(average.ratio));
+    let range = match low == high {
+        true => low,
+        false => format!("{low} to {high}"),
+    };
+    match (averages.len(), hidden) {
+        (1, 0) => format!(" ({range} on average)"),
+        (1, _) => " (no difference shown on average)".into(),
+        (_, 0) => format!(" (averages of the sets: {range})"),
+        (all, _) if all == hidden => {
+            format!(" (averages of the sets: {range}, no difference shown in any)")
+        }
+        (all, _) => {
+            format!(" (averages of the sets: {range}, no difference shown in {hidden} of {all})")
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
     let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known.".into();
     section
         .blocks
-        .push(Figure::new("fig-table1", caption, table, |size| {
+        .push(Figure::block("fig-table1", caption, table, |size| {
             rates.draw(size, "fig-table1", title, &description)
         }));
     Some(section)
