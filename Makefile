@@ -36,7 +36,7 @@ demo: deps build ## from a bare machine to the table of exits (25 min; 5 when al
 	$(PARATICK) doctor
 	$(PARATICK) emulator build
 	$(PARATICK) kernel build
-	$(PARATICK) bench quick
+	$(PARATICK) bench quick --report
 
 test: test-quick test-boot ## every test (25 min)
 

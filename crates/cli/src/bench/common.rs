@@ -2,7 +2,7 @@
 //! What all benches have in common: kernels, hosts, rounds, results, and how a bench is run.
 
 use super::{kernel::Choice, table};
-use crate::{progress::Progress, signals, Usage};
+use crate::{progress::Progress, report, signals, Usage};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_core::{
@@ -67,6 +67,9 @@ pub struct Common {
     /// Emulated hosts at the same time [default: as many as this machine has CPUs and memory for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: Option<u32>,
+    /// Also trace one idle cycle of every mode, and write a report of it all beside the results
+    #[arg(long)]
+    report: bool,
     /// Continue an interrupted bench (without --output: the latest)
     #[arg(long)]
     resume: bool,
@@ -124,6 +127,14 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl Common {
+    /// Whatever was asked for, there will be a report.
+    pub fn with_report(self) -> Common {
+        Common {
+            report: true,
+            ..self
+        }
+    }
+
     /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can be
     /// checked before anything is built or booted.
     pub fn check(self, name: &'static str, mut sets: Vec<Set>, place: Place) -> Result<Bench> {
@@ -240,23 +251,15 @@ impl Bench {
     }
 
     /// Where the results of `set` go.
-    pub fn file_of(&self, set: &Set) -> PathBuf {
+    fn file_of(&self, set: &Set) -> PathBuf {
         match self.place {
             Place::File => self.output.clone(),
             Place::Folder => self.output.join(format!("{}.json", set.name)),
         }
     }
 
-    pub fn output(&self) -> &Path {
-        &self.output
-    }
-
-    pub fn format(&self) -> Format {
-        self.options.format
-    }
-
     /// Measures one set after the other; each is in its file as far as it came.
-    pub fn measure(&self) -> Result<Vec<Outcome>> {
+    fn measure(&self) -> Result<Vec<Outcome>> {
         signals::watch()?;
         let mut progress = Progress::new();
         let mut events = |event| progress.show(event);
@@ -277,9 +280,43 @@ impl Bench {
         measured.collect()
     }
 
-    /// Records one idle cycle of every mode to `file`, if it is not there yet.
-    pub fn trace(&self, file: &Path) -> Result<()> {
-        if file.exists() {
+    /// Measures, prints and, where it is asked for, reports.
+    pub fn run(self) -> Result<ExitCode> {
+        let outcomes = self.measure()?;
+        let report = match self.options.report {
+            true => Some(self.report(&outcomes)?),
+            false => None,
+        };
+        let code = self.conclude(&outcomes)?;
+        if let Some(page) = report {
+            eprintln!("report: {}", page.display());
+        }
+        Ok(code)
+    }
+
+    /// Writes a report of everything measured, with a time line; returns where it is.
+    fn report(&self, outcomes: &[Outcome]) -> Result<PathBuf> {
+        let beside = |name: &str| match self.place {
+            Place::Folder => self.output.join(name),
+            Place::File => self.output.with_extension(name),
+        };
+        let (page, timeline) = match self.place {
+            Place::Folder => (beside("report.html"), beside("timeline.json")),
+            Place::File => (beside("html"), beside("timeline.json")),
+        };
+        let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
+        // The trace is of a host in the lab.
+        if self.options.host == At::Lab {
+            self.trace(&timeline)?;
+            files.push(timeline);
+        }
+        report::write(&files, &page)?;
+        Ok(page)
+    }
+
+    /// Records one idle cycle of every mode to `file`, unless an interrupted bench has done it.
+    fn trace(&self, file: &Path) -> Result<()> {
+        if self.options.resume && file.exists() {
             return Ok(());
         }
         let mut progress = Progress::new();
@@ -335,7 +372,7 @@ impl Bench {
     }
 
     /// Prints what was measured, and says where it is and what is wrong with it.
-    pub fn conclude(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
+    fn conclude(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
         match (self.options.format, outcomes) {
             (Format::Text, _) => {
                 let tables = outcomes.iter().map(|outcome| table::text(&outcome.results));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench paper`: the whole evaluation, and its report.
 
-use super::common::{Common, Format, Place};
-use crate::report;
+use super::common::{Common, Place};
 use anyhow::Result;
 use clap::Args;
 use paratick_lab::{
@@ -12,7 +11,7 @@ use paratick_lab::{
     },
     requirements,
 };
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct Options {
@@ -30,21 +29,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
         true => sets_of(Scale::Quick),
         false => sets_of(Scale::Full),
     };
-    let bench = options.common.check("paper", sets, Place::Folder)?;
-    let outcomes = bench.measure()?;
-    let timeline = bench.output().join("timeline.json");
-    bench.trace(&timeline)?;
-    let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
-    files.push(timeline);
-    let page = bench.output().join("report.html");
-    report::write(&files, &page)?;
-    let code = bench.conclude(&outcomes)?;
-    // With JSON on it, standard output is for programs.
-    match bench.format() {
-        Format::Text => println!("report: {}", page.display()),
-        Format::Json => eprintln!("report: {}", page.display()),
-    }
-    Ok(code)
+    let common = options.common.with_report();
+    common.check("paper", sets, Place::Folder)?.run()
 }
 
 /// In the paper's order; then what shows how much the cost of an exit decides.

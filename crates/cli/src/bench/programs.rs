@@ -72,7 +72,7 @@ pub fn sequential(options: Sequential) -> Result<ExitCode> {
     let programs = options.choice.workloads(None)?;
     let set = sets::sequential(programs, scale(options.choice.quick));
     let bench = options.common.check("sequential", vec![set], Place::File)?;
-    bench.conclude(&bench.measure()?)
+    bench.run()
 }
 
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
@@ -87,7 +87,7 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
     let bench = options.common.check("multithreaded", all, Place::Folder)?;
-    bench.conclude(&bench.measure()?)
+    bench.run()
 }
 
 pub fn io(options: Io) -> Result<ExitCode> {
@@ -108,7 +108,7 @@ pub fn io(options: Io) -> Result<ExitCode> {
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let set = sets::io(tests, options.disk, scale(options.quick));
     let bench = options.common.check("io", vec![set], Place::File)?;
-    bench.conclude(&bench.measure()?)
+    bench.run()
 }
 
 fn scale(quick: bool) -> Scale {

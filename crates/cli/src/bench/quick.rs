@@ -26,6 +26,5 @@ pub fn run(options: Options) -> Result<ExitCode> {
     once(&names, "workload", "--workloads")?;
     let set = sets::quick(options.vcpus, &options.workloads);
     let bench = options.common.check("quick", vec![set], Place::File)?;
-    let outcomes = bench.measure()?;
-    bench.conclude(&outcomes)
+    bench.run()
 }

@@ -25,6 +25,5 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let bench = options
         .common
         .check("table1", sets::table1(scale), Place::Folder)?;
-    let outcomes = bench.measure()?;
-    bench.conclude(&outcomes)
+    bench.run()
 }
