@@ -9,6 +9,8 @@ use paratick_core::{
     cause::Cause,
     mode::{Mode, TickMode},
     results::{Environment, Plan, PlannedWorkload, Program, Results, Sample, SCHEMA},
+    stats::{Method, Summary},
+    timeline::{self, Event, Timeline, Waker, What},
     units::Hz,
 };
 use std::{
@@ -190,8 +192,8 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
         }
         "table1" => {
             let names: [(&str, f64); 2] = match bench.guests {
-                1 => [("W1", 2.0), ("W3", 1000.0)],
-                _ => [("W2", 2.0), ("W4", 1000.0)],
+                1 => [("W1", 2.0), ("W3", 120.0)],
+                _ => [("W2", 2.0), ("W4", 120.0)],
             };
             names
                 .map(|(name, idles)| (planned(name, 2, "s", None), idles))
@@ -249,7 +251,15 @@ impl Shape<'_> {
             guest_instructions: Some(guest),
             cpu_ns: Some(host + guest + cost * exits),
             duration_ns: Some((SECONDS * 1e9 * noise.around(0.003) + path) as u64),
+            idle_ns: Some((self.vcpu_seconds() * 1e9 * (1.0 - self.busy())) as u64),
             ..Sample::default()
+        }
+    }
+
+    fn busy(&self) -> f64 {
+        match self.idles {
+            idles if idles < 10.0 => 0.01,
+            idles => (1.0 - idles / 9000.0).max(0.05),
         }
     }
 
@@ -264,7 +274,7 @@ impl Shape<'_> {
         } else {
             self.idles
         };
-        let busy = (1.0 - idles / 9000.0).max(0.05);
+        let busy = self.busy();
         let (arm, stop, expiry, host) = match self.mode.tick {
             TickMode::Periodic => (HZ, 0.0, HZ, 230.0 * busy),
             TickMode::Tickless => (
@@ -334,76 +344,105 @@ impl Noise {
     }
 }
 
-/// An idle cycle as each mode might have it.
+/// An idle cycle as each mode might have it: the exits after the wake-up, with what they take.
 pub fn timeline() -> String {
-    let exit = |t: u32, cause: &str| {
-        let reason = match cause {
-            "halt" => r#""hlt""#,
-            "arm" | "stop" => r#""msr_write", "msr": "TSC_DEADLINE""#,
-            _ => r#""interrupt""#,
-        };
-        format!(r#"{{"t_ns": {t}, "kind": "exit", "cause": "{cause}", "reason": {reason}}}"#)
-    };
-    let entry = |t: u32| format!(r#"{{"t_ns": {t}, "kind": "entry"}}"#);
-    let cycle = |mode: &str, exits: &[(u32, u32, &str)], more: &str| {
-        let events: Vec<String> = exits
-            .iter()
-            .flat_map(|(from, to, cause)| [exit(*from, cause), entry(*to)])
-            .collect();
-        format!(
-            r#"{{"mode": "{mode}", "vcpu": 0, "events": [{}{more}]}}"#,
-            events.join(", ")
-        )
-    };
-    let wake = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 130000, "kind": "entry"}"#;
-    let tick = r#", {"t_ns": 98000, "kind": "wake"}, {"t_ns": 104000, "kind": "tick", "what": "delivered"}, {"t_ns": 118000, "kind": "entry"}"#;
-    let lines = [
-        cycle(
+    let modes: [(&str, &[(Cause, u64)]); 4] = [
+        (
             "periodic",
             &[
-                (3000, 8000, "arm"),
-                (11_000, 102_000, "halt"),
-                (110_000, 114_000, "arm"),
-                (122_000, 126_000, "expiry"),
+                (Cause::Ipi, 5000),
+                (Cause::Expiry, 4200),
+                (Cause::Arm, 5100),
             ],
-            wake,
         ),
-        cycle(
-            "tickless",
-            &[
-                (3000, 8000, "arm"),
-                (10_000, 102_000, "halt"),
-                (106_000, 111_000, "arm"),
-            ],
-            wake,
-        ),
-        cycle(
+        ("tickless", &[(Cause::Ipi, 5000), (Cause::Eoi, 3900)]),
+        (
             "tickless-stop",
             &[
-                (2000, 6000, "stop"),
-                (8000, 13_000, "arm"),
-                (15_000, 102_000, "halt"),
-                (104_000, 108_500, "stop"),
-                (110_000, 115_000, "arm"),
-                (117_000, 121_000, "host-tick"),
+                (Cause::Arm, 5200),
+                (Cause::Ipi, 5000),
+                (Cause::Arm, 5100),
+                (Cause::Stop, 4900),
             ],
-            wake,
         ),
-        cycle(
-            "paratick",
-            &[(3000, 8000, "arm"), (10_000, 102_000, "halt")],
-            tick,
-        ),
+        ("paratick", &[(Cause::Ipi, 5000)]),
     ];
-    format!(
-        r#"{{"schema": "paratick-timeline/1", "environment": {}, "workload": "sleep", "lines": [{}]}}"#,
-        serde_json::to_string(&environment(&Bench {
+    let timeline = Timeline {
+        schema: timeline::SCHEMA.into(),
+        tool_version: "synthetic".into(),
+        started: "2026-01-03T00:00:00Z".into(),
+        environment: environment(&Bench {
             name: "quick",
-            vcpus: 1,
+            vcpus: 2,
             guests: 1,
-            cost: None
-        }))
-        .unwrap(),
-        lines.join(", ")
-    )
+            cost: None,
+        }),
+        workload: "pingpong".into(),
+        work: 1000,
+        unit: "round trips".into(),
+        vcpus: 2,
+        lines: modes.map(|(mode, exits)| line(mode, exits)).to_vec(),
+        problems: Vec::new(),
+    };
+    serde_json::to_string(&timeline).unwrap()
+}
+
+fn line(mode: &str, exits: &[(Cause, u64)]) -> timeline::Line {
+    let exit = |cause: Cause| What::Exit {
+        reason: match cause {
+            Cause::Halt => "hlt".into(),
+            Cause::Expiry => "interrupt".into(),
+            _ => "msr_write".into(),
+        },
+        cause,
+        msr: matches!(cause, Cause::Arm | Cause::Stop).then(|| "TSC_DEADLINE".into()),
+        moved_ns: None,
+    };
+    let mut events = vec![
+        (0, exit(Cause::Halt)),
+        (5200, What::Sleep),
+        (19_000, What::Wake { by: Waker::Ipi }),
+        (23_400, What::Entry),
+    ];
+    let mut now = 23_400;
+    if mode == "paratick" {
+        events.insert(
+            3,
+            (
+                22_000,
+                What::Tick {
+                    what: "late".into(),
+                },
+            ),
+        );
+    }
+    for (cause, takes) in exits {
+        events.push((now + 900, exit(*cause)));
+        events.push((now + 900 + takes, What::Entry));
+        now += 900 + takes;
+    }
+    events.push((now + 1500, What::End));
+    let count = exits.len() as f64 + 1.0;
+    timeline::Line {
+        mode: mode.parse().unwrap(),
+        vcpu: 0,
+        chosen: timeline::Chosen {
+            events: events
+                .into_iter()
+                .map(|(t_ns, what)| Event { t_ns, what })
+                .collect(),
+            cycles: 1000,
+            alike: 930,
+            exits_per_cycle: Summary {
+                median: count,
+                low: count,
+                high: count,
+                samples: 1000,
+                method: Method::Bootstrap,
+            },
+            exits_by_cause: BTreeMap::new(),
+        },
+        traced_ns: 0,
+        untraced_ns: 0,
+    }
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading the files that a report is made of.
 
-use crate::timeline::{self, Timeline};
-use paratick_core::results::{self, ReadError, Results};
+use paratick_core::{
+    results::{self, ReadError, Results},
+    timeline::{self, Timeline},
+};
 use serde_json::{error::Category, Value};
 
 /// One input file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
     Results(Box<Results>),
-    Timeline(Timeline),
+    Timeline(Box<Timeline>),
 }
 
 /// Why a text is neither.
@@ -19,7 +21,7 @@ pub enum BadDocument {
     Results(#[from] ReadError),
     #[error("its format is {found}, and this program reads {}\nhint: read it with the version of paratick that wrote it, or a newer one", timeline::SCHEMA)]
     OtherTimeline { found: String },
-    #[error("it says it is {}, but does not fit it: {why}\nhint: docs/report.md describes the format; was the file edited?", timeline::SCHEMA)]
+    #[error("it says it is {}, but does not fit it: {why}\nhint: docs/timeline.md describes the format; was the file edited?", timeline::SCHEMA)]
     Timeline { why: String },
 }
 
@@ -28,7 +30,7 @@ impl Document {
     pub fn read(text: &str) -> Result<Document, BadDocument> {
         match schema(text)? {
             Some(schema) if schema == timeline::SCHEMA => serde_json::from_str(text)
-                .map(Document::Timeline)
+                .map(|timeline| Document::Timeline(Box::new(timeline)))
                 .map_err(|error| BadDocument::Timeline {
                     why: error.to_string(),
                 }),
@@ -59,19 +61,14 @@ fn schema(text: &str) -> Result<Option<String>, ReadError> {
 mod tests {
     use super::*;
 
-    const LINE: &str = r#"{"schema": "paratick-timeline/1", "workload": "sleep", "lines": [
-        {"mode": "paratick", "vcpu": 0, "events": [
-            {"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt"},
-            {"t_ns": 900, "kind": "wake", "by": "timer"},
-            {"t_ns": 1000, "kind": "entry"},
-            {"t_ns": 1000, "kind": "something-new", "more": 1}]}]}"#;
-
     #[test]
     fn a_time_line_is_told_from_results_by_its_schema() {
-        let Document::Timeline(timeline) = Document::read(LINE).unwrap() else {
-            panic!("not a time line");
-        };
-        assert_eq!(timeline.lines[0].events.len(), 4);
+        let text = r#"{"schema": "paratick-timeline/1", "tool_version": "", "started": "", "workload": "sleep",
+            "work": 1, "unit": "sleeps", "vcpus": 1, "lines": [], "problems": [], "environment": ENVIRONMENT}"#;
+        let environment = serde_json::to_string(&results::Environment::default()).unwrap();
+        let text = text.replace("ENVIRONMENT", &environment);
+        let read = Document::read(&text).unwrap();
+        assert!(matches!(read, Document::Timeline(timeline) if timeline.workload == "sleep"));
     }
 
     #[test]

@@ -12,10 +12,8 @@ mod svg;
 mod timeline;
 
 pub use document::{BadDocument, Document};
+use paratick_core::{results::Results, timeline::Timeline};
 pub use section::table1::Prediction;
-pub use timeline::Timeline;
-
-use paratick_core::results::Results;
 use select::Selection;
 
 /// What a report is made of.
@@ -37,7 +35,7 @@ impl Input {
     pub fn add(&mut self, document: Document) {
         match document {
             Document::Results(results) => self.results.push(*results),
-            Document::Timeline(timeline) => self.timelines.push(timeline),
+            Document::Timeline(timeline) => self.timelines.push(*timeline),
         }
     }
 }

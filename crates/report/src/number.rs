@@ -86,7 +86,7 @@ pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> Stri
     );
     match low == median && high == median {
         true => median,
-        false => format!("{median}{SPACE}[{low}{SPACE}to{SPACE}{high}]"),
+        false => format!("{median} [{low}{SPACE}to{SPACE}{high}]"),
     }
 }
 

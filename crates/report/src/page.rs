@@ -71,6 +71,8 @@ pub struct Table {
     pub caption: String,
     pub columns: Vec<String>,
     pub groups: Vec<Group>,
+    /// Its cells are words, not numbers.
+    pub words: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -119,7 +121,7 @@ impl Section {
 
 impl Figure {
     /// `draw` is asked for each size.
-    pub fn new(id: &str, caption: String, table: Table, draw: impl Fn(Size) -> String) -> Block {
+    pub fn block(id: &str, caption: String, table: Table, draw: impl Fn(Size) -> String) -> Block {
         Block::Figure(Figure {
             id: id.into(),
             caption,
@@ -135,6 +137,7 @@ impl Table {
             caption: caption.into(),
             columns: columns.iter().map(|name| name.to_string()).collect(),
             groups: Vec::new(),
+            words: false,
         }
     }
 
@@ -216,7 +219,7 @@ mod tests {
         section.table(table.clone());
         section
             .blocks
-            .push(Figure::new("f", bad.into(), table, |_| {
+            .push(Figure::block("f", bad.into(), table, |_| {
                 "<svg></svg>".into()
             }));
         let page = Page {

@@ -96,7 +96,7 @@ fn figure(id: &str, title: &str, workloads: &[Workload]) -> Block {
         number::plural(workloads.len(), "workload")
     );
     let caption = format!("{title}. Medians; all bars of a workload are drawn to one scale, in per cent of its longest, and the number at a bar's end is the median of all exits. The sum of medians may differ from it a little.");
-    Figure::new(id, caption, table(title, workloads), |size| {
+    Figure::block(id, caption, table(title, workloads), |size| {
         bars.draw(size, id, title, &description)
     })
 }
@@ -112,11 +112,11 @@ fn group((name, cells): &Workload) -> Group {
             .collect(),
     };
     Group {
-        title: format!(
-            "{name}: {} {}",
-            number::count(first.work as f64),
-            first.unit
-        ),
+        title: match first.work {
+            // Its unit is in the plural.
+            1 => name.to_string(),
+            work => format!("{name}: {} {}", number::count(work as f64), first.unit),
+        },
         bars: cells.iter().map(bar).collect(),
     }
 }

@@ -5,9 +5,12 @@ use crate::{
     number,
     page::{Figure, Section, Table},
     svg::lanes::Lanes,
-    timeline::{Event, Line, Timeline, What, Who},
+    timeline::{time_of, Who},
 };
-use paratick_core::units::Nanos;
+use paratick_core::{
+    timeline::{Event, Line, Timeline, What},
+    units::Nanos,
+};
 
 pub fn section(timelines: &[Timeline]) -> Option<Section> {
     let timelines: Vec<_> = timelines.iter().filter(|t| !t.lines.is_empty()).collect();
@@ -15,30 +18,47 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("cycle", "One idle cycle, exit by exit");
-    section.text("What a vCPU does when it has nothing to do: it prepares to sleep, halts, wakes up and goes on. Each exit takes the processor from the guest to the host and back. With paratick there is no tick to stop before sleeping or to restart after it.");
+    section.text("What a vCPU does when it has nothing to do: it halts, is woken, goes on, and halts again. Each exit takes its processor from the guest to the host and back. Which of them happens because of the tick, and which because of the work, is what the modes differ in.");
     for (number, timeline) in timelines.iter().enumerate() {
         let title = format!("One idle cycle of {} in each mode", timeline.workload);
         let id = format!("fig-cycle-{number}");
         let description = describe(timeline);
-        let caption = format!("One idle cycle of `{}`, recorded in the lab, in each mode, on one time axis. Lanes: who has the vCPU's processor. Marks: exits with their cause, and virtual ticks; the number at the right is the exits of the cycle. Time is the lab's virtual time, in which an instruction is a nanosecond.", timeline.workload);
+        let caption = caption(timeline);
         let lanes = Lanes {
             lines: &timeline.lines,
         };
         let table = table(&title, timeline);
         section
             .blocks
-            .push(Figure::new(&id, caption, table, |size| {
+            .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
     }
     Some(section)
 }
 
+fn caption(timeline: &Timeline) -> String {
+    let cost = match timeline.environment.configuration.exit_cost_ns {
+        Some(cost) if cost > 0 => format!(" and a world switch {cost} ns"),
+        _ => String::new(),
+    };
+    format!(
+        "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the sequence of events that was seen most often, the cycle of median length. Lanes: who has the vCPU's processor. Marks: exits with their cause, and virtual ticks; at the right, the exits of the cycle. Time is the lab's virtual time, in which an instruction takes a nanosecond{cost}; tracing itself lengthens the host's part.",
+        timeline.workload
+    )
+}
+
 fn describe(timeline: &Timeline) -> String {
     let lines: Vec<String> = timeline
         .lines
         .iter()
-        .map(|line| format!("{} has {}", line.mode, number::plural(line.exits(), "exit")))
+        .map(|line| {
+            format!(
+                "{} has {}",
+                line.mode,
+                number::plural(line.chosen.exits(), "exit")
+            )
+        })
         .collect();
     format!(
         "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every event.",
@@ -48,9 +68,10 @@ fn describe(timeline: &Timeline) -> String {
 
 fn table(caption: &str, timeline: &Timeline) -> Table {
     let mut table = Table::new(caption, ["Time, µs", "Event", "Exit reason", "Cause"]);
+    table.words = true;
     for line in &timeline.lines {
         table.group(heading(line));
-        for event in line.ordered() {
+        for event in &line.chosen.events {
             table.row(number::decimal(event.t_ns as f64 / 1000.0), row(event));
         }
     }
@@ -58,32 +79,37 @@ fn table(caption: &str, timeline: &Timeline) -> Table {
 }
 
 fn heading(line: &Line) -> String {
+    let chosen = &line.chosen;
     let shares: Vec<String> = Who::ALL
         .into_iter()
-        .map(|who| format!("{} {}", who.name(), Nanos(line.time_of(who))))
+        .map(|who| format!("{} {}", who.name(), Nanos(time_of(line, who))))
         .collect();
     format!(
-        "{}, vCPU {}: {}; {}",
+        "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle",
         line.mode,
         line.vcpu,
-        number::plural(line.exits(), "exit"),
-        shares.join(", ")
+        number::plural(chosen.exits(), "exit"),
+        shares.join(", "),
+        chosen.alike,
+        chosen.cycles,
+        number::interval(Some(chosen.exits_per_cycle), number::count)
     )
 }
 
 fn row(event: &Event) -> Vec<String> {
-    let (what, reason, cause) = match &event.what {
-        What::Exit { reason, cause, msr } => {
-            let reason = match msr {
-                Some(msr) => format!("{reason} {msr}"),
-                None => reason.clone(),
-            };
-            ("exit", reason, cause.name())
+    let other = |what: String| vec![what, "–".into(), "–".into()];
+    match &event.what {
+        What::Exit {
+            reason, cause, msr, ..
+        } => {
+            let msr = msr.as_ref().map_or(String::new(), |msr| format!(" {msr}"));
+            vec!["exit".into(), format!("{reason}{msr}"), cause.name().into()]
         }
-        What::Entry => ("entry", "–".into(), "–"),
-        What::Tick { what } => return vec![format!("virtual tick {what}"), "–".into(), "–".into()],
-        What::Wake => ("wake-up", "–".into(), "–"),
-        What::Other => ("another event", "–".into(), "–"),
-    };
-    vec![what.into(), reason, cause.into()]
+        What::Entry => other("entry".into()),
+        What::Sleep => other("gives its processor away".into()),
+        What::Wake { by } => other(format!("wakes (interrupt: {by})")),
+        What::Tick { what } => other(format!("virtual tick, {what}")),
+        What::NoTick { what } => other(format!("no virtual tick, {what}")),
+        What::End => other("halts again".into()),
+    }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the numbers depend on, as a table with a column for every environment.
+//! What the numbers depend on, as a table: first what all files share.
 
 use crate::{number, page::Table, Input};
 use paratick_core::{results::Environment, size::Size};
@@ -12,13 +12,31 @@ struct Known<'a> {
 
 pub fn table(input: &Input) -> Table {
     let known = known(input);
-    let mut table = Table::new("Environments that were measured in", ["What"]);
-    table
-        .columns
-        .extend(known.iter().map(|known| known.names.join(", ")));
+    let mut table = Table::new(
+        "What the numbers depend on. 4×16: four guests with 16 vCPUs each",
+        ["What", "Value"],
+    );
+    table.words = true;
+    let same = |of: fn(&Environment) -> String| {
+        let mut values = known.iter().map(|known| of(known.environment));
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    };
+    let mut differ = Vec::new();
+    if known.len() > 1 {
+        table.group("The same for all");
+    }
     for (what, of) in FACTS {
-        let cells = known.iter().map(|known| of(known.environment));
-        table.row(what, cells.collect());
+        match known.first() {
+            Some(first) if same(of) => table.row(what, vec![of(first.environment)]),
+            _ => differ.push((what, of)),
+        }
+    }
+    for known in known.iter().filter(|_| !differ.is_empty()) {
+        table.group(known.names.join(", "));
+        for (what, of) in &differ {
+            table.row(*what, vec![of(known.environment)]);
+        }
     }
     table
 }
@@ -57,9 +75,13 @@ type Fact = (&'static str, fn(&Environment) -> String);
 
 const FACTS: [Fact; 14] = [
     ("Guests' kernel", |e| said(&e.kernel_version)),
-    ("its patches", |e| hash(e.patch_set_hash.as_deref())),
+    ("Patches of the guests' kernel", |e| {
+        hash(e.patch_set_hash.as_deref())
+    }),
     ("Host's kernel", |e| said(&e.host_kernel_version)),
-    ("its patches", |e| hash(e.host_patch_set_hash.as_deref())),
+    ("Patches of the host's kernel", |e| {
+        hash(e.host_patch_set_hash.as_deref())
+    }),
     ("Guests' tick", |e| {
         e.configuration.hz.map_or(unknown(), |hz| hz.to_string())
     }),
@@ -82,7 +104,7 @@ const FACTS: [Fact; 14] = [
         }
     }),
     ("Host polls before sleeping", |e| {
-        nanos(e.configuration.halt_poll_ns.map(u64::from))
+        nanos(e.configuration.halt_poll_ns)
     }),
     ("Time of an instruction", |e| {
         nanos(e.configuration.ns_per_instruction.map(u64::from))

@@ -45,7 +45,7 @@ const SOURCES: [Source; 6] = [
     Source {
         id: "cycle",
         what: "the time line of an idle cycle",
-        command: "paratick lab timeline",
+        command: "paratick bench timeline",
     },
     Source {
         id: "quick",
@@ -81,6 +81,8 @@ fn subtitle(input: &Input) -> String {
         (Some(first), Some(last)) => format!(", measured {first} to {last}"),
         _ => String::new(),
     };
+    // A date is not to be broken over lines.
+    let when = when.replace('-', "\u{2011}");
     format!("The evaluation of paratick (ICPP 2021) on real kernels{when}")
 }
 

@@ -133,7 +133,7 @@ fn figure(set: &Set, baseline: Mode, kind: &Kind) -> Block {
         rows,
     };
     let id = format!("fig-{}-{baseline}", set.slug());
-    Figure::new(&id, caption, table, |size| {
+    Figure::block(&id, caption, table, |size| {
         forest.draw(size, &id, &title, &description)
     })
 }

@@ -9,20 +9,13 @@ use crate::{
     select::{cost_ns, Selection, Set},
     svg::curve::{Curve, Curves, Panel},
 };
-use paratick_core::{
-    mode::Mode,
-    results::{Cell, Results, Sample},
-    stats::{self, Observation},
-};
-
-/// Points of the curve of throughput, from nothing to twice the cost measured at.
-const STEPS: u32 = 4;
+use paratick_core::{exit_cost, mode::Mode, results::Results, throughput, units::Nanos};
 
 pub fn section(selection: &Selection) -> Option<Section> {
     let sets: Vec<&Set> = selection
         .evaluated()
         .into_iter()
-        .filter(|set| cost_ns(set.main()) > 0)
+        .filter(|set| counted(set))
         .collect();
     if sets.is_empty() {
         return None;
@@ -31,7 +24,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
         "sensitivity",
         "If a world switch cost nothing, or twice as much",
     );
-    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each. Exit counts do not depend on it; the two other metrics do. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. Execution time is only known at costs that were measured.");
+    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default from published figures. Exit counts do not depend on it; the two other metrics do. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. Execution time is only known at costs that were measured.");
     for set in sets {
         section.heading(
             format!("cost-{}", set.slug()),
@@ -50,50 +43,46 @@ pub fn section(selection: &Selection) -> Option<Section> {
     Some(section)
 }
 
-/// CPU time of the host at a cost of so many nanoseconds for each world switch.
-fn cpu_ns(sample: &Sample, cost: f64) -> Option<f64> {
-    let instructions = sample.host_instructions? + sample.guest_instructions?;
-    Some(instructions as f64 + cost * sample.world_switches? as f64)
-}
-
-fn throughput(mode: &Cell, baseline: &Cell, cost: f64) -> Option<Change> {
-    let observe = |cell: &Cell| -> Vec<Observation> {
-        let samples = cell.samples.iter();
-        let observations = samples.filter_map(|sample| {
-            Some(Observation {
-                round: sample.round,
-                value: cpu_ns(sample, cost)?,
-            })
-        });
-        observations.collect()
-    };
-    let compared = stats::compare(&observe(mode), &observe(baseline))?;
-    Some(Change::from(compared).inverse())
+/// Whether the emulator counted what throughput is computed from.
+fn counted(set: &Set) -> bool {
+    let samples = set.main().cells.iter().flat_map(|cell| &cell.samples);
+    samples
+        .filter_map(|sample| throughput::cpu_ns(sample, Nanos(0)))
+        .next()
+        .is_some()
 }
 
 /// Of every workload that has both modes.
-fn throughputs<'a>(set: &Set<'a>, baseline: Mode, cost: f64) -> Vec<(&'a str, Option<Change>)> {
+fn throughputs<'a>(set: &Set<'a>, baseline: Mode, cost: Nanos) -> Vec<(&'a str, Option<Change>)> {
     let results: &Results = set.main();
-    let both = |name| Some((results.cell(name, PARATICK)?, results.cell(name, baseline)?));
-    set.workloads()
-        .into_iter()
-        .filter_map(|(name, _)| both(name).map(|(mode, base)| (name, throughput(mode, base, cost))))
-        .collect()
+    let change = |name| {
+        let (mode, base) = (results.cell(name, PARATICK)?, results.cell(name, baseline)?);
+        let relative = throughput::relative(mode, base, cost);
+        Some((name, relative.map(Change::from)))
+    };
+    let workloads = set.workloads().into_iter();
+    workloads.filter_map(|(name, _)| change(name)).collect()
 }
 
-fn costs(set: &Set) -> Vec<f64> {
-    let twice = 2.0 * f64::from(cost_ns(set.main()));
-    (0..=STEPS)
-        .map(|step| twice * f64::from(step) / f64::from(STEPS))
-        .collect()
+/// The cost charged, or where none was, the one that the lab takes for the likeliest.
+fn stated(set: &Set) -> Nanos {
+    match cost_ns(set.main()) {
+        0 => exit_cost::DEFAULT,
+        cost => Nanos(cost.into()),
+    }
+}
+
+/// No cost, the stated one, twice that.
+fn three(set: &Set) -> [Nanos; 3] {
+    let cost = stated(set);
+    [Nanos(0), cost, cost + cost]
 }
 
 /// Whether any conclusion about throughput changes within the range, in words.
 fn verdict(set: &Set) -> String {
-    let cost = f64::from(cost_ns(set.main()));
     let mut texts = Vec::new();
     for baseline in BASELINES {
-        let at = [0.0, cost, 2.0 * cost].map(|cost| throughputs(set, baseline, cost));
+        let at = three(set).map(|cost| throughputs(set, baseline, cost));
         let outcomes = |nth: usize| {
             at.iter()
                 .map(move |all| Metric::Throughput.outcome(all[nth].1))
@@ -121,9 +110,12 @@ fn verdict(set: &Set) -> String {
 fn figure(set: &Set) -> Block {
     let throughput_curve = |baseline: &Mode| Curve {
         name: format!("against {baseline}"),
-        points: costs(set)
+        points: exit_cost::range(stated(set))
             .into_iter()
-            .filter_map(|cost| Some((cost, average(&throughputs(set, *baseline, cost))?)))
+            .filter_map(|cost| {
+                let mean = average(&throughputs(set, *baseline, cost))?;
+                Some((cost.0 as f64, mean))
+            })
             .collect(),
     };
     let time_curve = |baseline: &Mode| Curve {
@@ -148,7 +140,7 @@ fn figure(set: &Set) -> Block {
         ],
         label: "cost of a world switch, ns".into(),
         main_cost,
-        costs: (0.0, 2.0 * main_cost),
+        costs: (0.0, 2.0 * stated(set).0 as f64),
     };
     let title = format!(
         "Average change by the cost of a world switch, {}",
@@ -161,7 +153,7 @@ fn figure(set: &Set) -> Block {
     );
     let description = "Two panels, system throughput and execution time, each with a curve against both baselines. The table after the figure has every number.";
     let id = format!("fig-cost-{}", set.slug());
-    Figure::new(&id, caption, table(&title, &curves), |size| {
+    Figure::block(&id, caption, table(&title, &curves), |size| {
         curves.draw(size, &id, &title, description)
     })
 }
@@ -191,28 +183,45 @@ fn table(caption: &str, curves: &Curves) -> Table {
 }
 
 fn per_workload(set: &Set) -> Table {
-    let cost = f64::from(cost_ns(set.main()));
-    let at = [0.0, cost, 2.0 * cost];
-    let heads = at.map(|cost| format!("at {} ns", number::count(cost)));
+    let at = three(set);
+    let heads = at.map(|cost| format!("at {} ns", number::count(cost.0 as f64)));
     let mut table = Table::new(
         format!(
             "System throughput of paratick by the cost of a world switch, {}",
             set.name()
         ),
-        ["Benchmark", &heads[0], &heads[1], &heads[2], "Conclusion"],
+        [
+            "Benchmark",
+            &heads[0],
+            &heads[1],
+            &heads[2],
+            "Conclusion",
+            "Turns at",
+        ],
     );
     for baseline in BASELINES {
         table.group(format!("against {baseline}"));
         let columns = at.map(|cost| throughputs(set, baseline, cost));
-        for nth in 0..columns[0].len() {
+        for (nth, (workload, _)) in columns[0].iter().enumerate() {
             let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
             let mut cells: Vec<String> = changes.into_iter().map(change::words).collect();
             cells.push(conclusion(changes));
-            table.row(columns[0][nth].0, cells);
+            cells.push(turns(set, workload, baseline));
+            table.row(*workload, cells);
         }
     }
     table.groups.retain(|group| !group.rows.is_empty());
     table
+}
+
+/// The cost beyond which the other mode has the higher throughput.
+fn turns(set: &Set, workload: &str, baseline: Mode) -> String {
+    let results = set.main();
+    let cells = results
+        .cell(workload, PARATICK)
+        .zip(results.cell(workload, baseline));
+    let cost = cells.and_then(|(mode, base)| throughput::break_even(mode, base));
+    cost.map_or("–".into(), |cost| format!("{} ns", number::count(cost)))
 }
 
 fn conclusion(changes: [Option<Change>; 3]) -> String {

@@ -9,14 +9,18 @@ use crate::{
     paper,
     select::{Selection, Set},
 };
-use paratick_core::mode::Mode;
+use paratick_core::{mode::Mode, stats::Verdict};
 
 pub fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Source>) -> Section {
     let mut section = Section::new("summary", "Summary");
     let sets = summed_up(selection);
-    let lead = lead(&sets);
-    if !lead.is_empty() {
-        section.blocks.push(Block::Lead { text: lead });
+    let verdicts: Vec<String> = BASELINES
+        .iter()
+        .filter_map(|baseline| verdict(&sets, *baseline))
+        .collect();
+    if !verdicts.is_empty() {
+        let text = verdicts.join(" ");
+        section.blocks.push(Block::Lead { text });
         section.table(key_numbers(&sets));
         section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
     } else {
@@ -96,11 +100,11 @@ impl Tally {
         self.wins + self.ties + self.losses.len() + self.open
     }
 
-    /// `throughput: wins on 12, ties on 1`, or that nothing can be said.
+    /// `in execution time it wins on 12 and ties on 1`, or that nothing can be said.
     fn words(&self, metric: Metric) -> String {
         let all = self.all();
         if self.open == all {
-            return format!("{}: not measured, or too few samples", lower(metric));
+            return format!("in {} nothing can be concluded", lower(metric));
         }
         let counts = [
             (self.wins, "wins on"),
@@ -115,7 +119,7 @@ impl Tally {
                 false => format!("{verb} {count}"),
             })
             .collect();
-        format!("{}: {}", lower(metric), words.join(", "))
+        format!("in {} it {}", lower(metric), number::list(&words))
     }
 }
 
@@ -126,14 +130,6 @@ fn lower(metric: Metric) -> String {
 
 /// Names of losses that are spelled out.
 const NAMED: usize = 5;
-
-fn lead(sets: &[&Set]) -> String {
-    BASELINES
-        .iter()
-        .filter_map(|baseline| verdict(sets, *baseline))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
 
 /// What there is to say against one baseline; none where it was not measured.
 fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
@@ -158,33 +154,49 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
         .map(|(metric, tally)| tally.words(*metric) + &range(sets, *metric, baseline))
         .collect();
     let mut text = format!(
-        "Against `{baseline}`, {what}, paratick on {}: {}.",
+        "Against `{baseline}`, {what}, paratick was measured on {}: {}.",
         number::plural(all, "workload"),
         words.join("; ")
     );
     for (metric, tally) in &tallies {
         if !tally.losses.is_empty() {
-            text += &format!(" It loses {} on {}.", lower(*metric), names(&tally.losses));
+            text += &format!(
+                " It loses in {} on {}.",
+                lower(*metric),
+                names(&tally.losses)
+            );
         }
     }
     Some(text)
 }
 
-/// The averages of all sets, from the least to the greatest.
+/// The averages of all sets, from the least to the greatest, and how many of them show nothing.
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
-    let averages = sets
+    let mut averages: Vec<Change> = sets
         .iter()
-        .filter_map(|set| average(&changes(set, metric, baseline)));
-    let mut ratios: Vec<f64> = averages.map(|average| average.ratio).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    match (ratios.first(), ratios.last()) {
-        (Some(low), Some(high)) if number::change(*low) != number::change(*high) => format!(
-            " (averages of the sets: {} to {})",
-            number::change(*low),
-            number::change(*high)
-        ),
-        (Some(low), _) => format!(" ({} on average)", number::change(*low)),
-        _ => String::new(),
+        .filter_map(|set| average(&changes(set, metric, baseline)))
+        .collect();
+    averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
+        return String::new();
+    };
+    let shown = |average: &&Change| matches!(average.verdict, Verdict::Less | Verdict::More);
+    let hidden = averages.len() - averages.iter().filter(shown).count();
+    let [low, high] = [low, high].map(|average| number::change(average.ratio));
+    let range = match low == high {
+        true => low,
+        false => format!("{low} to {high}"),
+    };
+    match (averages.len(), hidden) {
+        (1, 0) => format!(" ({range} on average)"),
+        (1, _) => " (no difference shown on average)".into(),
+        (_, 0) => format!(" (averages of the sets: {range})"),
+        (all, _) if all == hidden => {
+            format!(" (averages of the sets: {range}, no difference shown in any)")
+        }
+        (all, _) => {
+            format!(" (averages of the sets: {range}, no difference shown in {hidden} of {all})")
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
         "table1",
         "Timer exits of idle and of blocking guests (Table 1 of the paper)",
     );
-    section.text("The paper computes Table 1 from its formulas; here it is measured. Its numbers are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the table below, so both are given for one vCPU and one second. Counted are the exits for the guest's own timer: arm, stop and expiry.");
+    section.text("The paper computes Table 1 from its formulas; here it is measured. Its numbers are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the table below, so both are given for one vCPU and one second. Counted are the exits for the guest's own timer: arm, stop and expiry. `paratick model table1` derives the printed numbers.");
     section.list(settings());
     let title = "Exits for the guest's timer, per vCPU and second";
     let table = table(title, &entries, predictions);
@@ -57,10 +57,10 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
         "Bars for {} of workload and mode, with the paper's printed value as a line. The table after the figure has every number.",
         number::plural(entries.len(), "pair")
     );
-    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and as modelled (hollow circle), where there is a model.".into();
+    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known.".into();
     section
         .blocks
-        .push(Figure::new("fig-table1", caption, table, |size| {
+        .push(Figure::block("fig-table1", caption, table, |size| {
             rates.draw(size, "fig-table1", title, &description)
         }));
     Some(section)

@@ -4,9 +4,12 @@
 use super::{axis, marks, text_width, Anchor, Scale, Size, Svg};
 use crate::{
     number::plural,
-    timeline::{Line, What, Who},
+    timeline::{phases, Who},
 };
-use paratick_core::cause::Cause;
+use paratick_core::{
+    cause::Cause,
+    timeline::{Line, What},
+};
 
 pub struct Lanes<'a> {
     pub lines: &'a [Line],
@@ -29,11 +32,12 @@ impl Lanes<'_> {
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
         let mut svg = Svg::new(id, size, title, description);
         marks::define(&mut svg);
-        let end_ns = self.lines.iter().map(Line::end_ns).max().unwrap_or(0);
+        let ends = self.lines.iter().map(|line| line.chosen.length_ns());
+        let end_us = ends.max().unwrap_or(0) as f64 / 1000.0;
         let left = 58.0;
         // The last exits' labels stand right of the plot.
         let right = size.width() - 88.0;
-        let scale = Scale::new([0.0, end_ns as f64 / 1000.0], (left, right));
+        let scale = Scale::new([0.0, end_us], (left, right)).until(end_us);
         let mut y = 0.0;
         let mut drawings = Vec::new();
         for line in self.lines {
@@ -65,7 +69,7 @@ fn heading(svg: &mut Svg, line: &Line, y: f64, size: Size) {
         vcpu => format!("{}, vCPU {vcpu}", line.mode),
     };
     svg.text((0.0, y + 16.0), Anchor::Start, "strong", &name);
-    let exits = plural(line.exits(), "exit");
+    let exits = plural(line.chosen.exits(), "exit");
     svg.text((size.width(), y + 16.0), Anchor::End, "strong", &exits);
 }
 
@@ -75,7 +79,7 @@ fn lanes(svg: &mut Svg, line: &Line, scale: &Scale, top: f64) {
         let y = top + lane(who) * LANE;
         svg.text((0.0, y + 12.0), Anchor::Start, "muted", who.name());
     }
-    for phase in line.phases() {
+    for phase in phases(line) {
         let [from, to] = [phase.from_ns, phase.to_ns].map(|ns| scale.at(ns as f64 / 1000.0));
         let y = top + lane(phase.who) * LANE;
         // However short, it can be seen.
@@ -101,7 +105,7 @@ fn exits(svg: &mut Svg, marks: &[Mark], top: f64) {
 /// nor the line of a later exit.  So they are placed from the last to the first.
 fn place<'a>(line: &'a Line, scale: &Scale) -> Vec<Mark<'a>> {
     let mut marks: Vec<Mark> = Vec::new();
-    for event in line.ordered().into_iter().rev() {
+    for event in line.chosen.events.iter().rev() {
         let (cause, text) = match &event.what {
             What::Exit { cause, .. } => (Some(*cause), cause.name()),
             What::Tick { .. } => (None, "tick"),
@@ -127,12 +131,12 @@ mod tests {
 
     #[test]
     fn exits_close_together_have_labels_above_each_other() {
-        let text = r#"{"mode": "tickless", "vcpu": 0, "events": [
-            {"t_ns": 0, "kind": "exit", "reason": "msr_write", "cause": "arm"},
-            {"t_ns": 100, "kind": "entry"},
-            {"t_ns": 500, "kind": "exit", "reason": "hlt", "cause": "halt"},
-            {"t_ns": 90000, "kind": "exit", "reason": "msr_write", "cause": "stop"}]}"#;
-        let line: Line = serde_json::from_str(text).unwrap();
+        let line = crate::timeline::tests::line(
+            r#"{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt"},
+               {"t_ns": 400, "kind": "entry"},
+               {"t_ns": 500, "kind": "exit", "reason": "msr_write", "cause": "arm"},
+               {"t_ns": 90000, "kind": "exit", "reason": "msr_write", "cause": "stop"}"#,
+        );
         let scale = Scale::new([0.0, 100.0], (0.0, 300.0));
         let tiers: Vec<_> = place(&line, &scale).iter().map(|mark| mark.tier).collect();
         assert_eq!(tiers, [0, 0, 1]);

@@ -55,6 +55,12 @@ impl Scale {
         }
     }
 
+    /// Ends at `value` instead of the next round number.
+    pub fn until(self, value: f64) -> Self {
+        let to = if value > self.from { value } else { self.to };
+        Scale { to, ..self }
+    }
+
     pub fn at(&self, value: f64) -> f64 {
         let share = (value - self.from) / (self.to - self.from);
         self.left + share * (self.right - self.left)
@@ -69,7 +75,8 @@ impl Scale {
     }
 
     pub fn ticks(&self) -> Vec<f64> {
-        let count = ((self.to - self.from) / self.step).round() as u32;
+        // A little more than nothing is lost in dividing.
+        let count = ((self.to - self.from) / self.step + 1e-6).floor() as u32;
         let ticks = (0..=count).map(|nth| self.from + f64::from(nth) * self.step);
         ticks.collect()
     }
