@@ -104,7 +104,7 @@ pub fn io(options: Io) -> Result<ExitCode> {
             programs::IO_DISK
         )));
     }
-    requirements::check([programs::io_package()])?;
+    requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let set = sets::io(tests, options.disk, scale(options.quick));
     let bench = options.common.check("io", vec![set], Place::File)?;
@@ -137,7 +137,8 @@ impl Choice {
             |name: &String| !none && (self.programs.is_empty() || self.programs.contains(name));
         let chosen: Vec<_> = all.iter().filter(|program| wanted(&program.name)).collect();
         let packages = chosen.iter().flat_map(|program| &program.packages);
-        requirements::check(packages.map(String::as_str))?;
+        let packages = packages.map(String::as_str);
+        requirements::check(packages.chain([programs::TRACER]))?;
         let mut workloads: Vec<_> = chosen
             .into_iter()
             .map(|program| program.planned(threads))

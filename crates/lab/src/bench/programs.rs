@@ -98,6 +98,9 @@ fn list() -> &'static List {
     READ.get_or_init(|| toml::from_str(LIST).expect("a test reads what is built in"))
 }
 
+/// The package that [`preparation`] needs.
+pub const TRACER: &str = "strace";
+
 /// For `sh -c` in the folder of a program, with the agent's path: makes the program's input, and
 /// runs it once, so that all its files come to be in memory, in [`ROOT`].
 pub fn preparation(program: &Program, agent: &str) -> String {
@@ -313,7 +316,7 @@ mod tests {
     fn every_package_is_in_the_list_that_is_installed_from() {
         let known = requirements::packages().unwrap();
         let needed = programs().iter().flat_map(|one| &one.packages);
-        for package in needed.map(String::as_str).chain([io_package(), "strace"]) {
+        for package in needed.map(String::as_str).chain([io_package(), TRACER]) {
             assert!(known.iter().any(|known| known.name == package), "{package}");
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running a plan's workloads in guests that are up.
 
-use super::{join, workloads};
+use super::{join, programs, workloads};
 use crate::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -50,7 +50,7 @@ pub fn all(
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let mut workloads = Vec::new();
     for workload in &plan.workloads {
-        match in_each(guests, |guest| prepare(guest, workload))? {
+        match in_each(guests, |guest| prepare(guest, agent, workload))? {
             Ok(_) => workloads.push(workload),
             Err(why) => problems.push(format!("preparing {}: {why}", workload.workload)),
         }
@@ -106,17 +106,14 @@ fn in_each<T: Send>(
     })
 }
 
-/// Makes a program's input, and runs it once: what it needs of its files is then in memory.
-fn prepare(guest: &Guest, workload: &PlannedWorkload) -> Result<Said<()>> {
+/// Makes a program's input, and brings all the files that it needs into memory.
+fn prepare(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Result<Said<()>> {
     let Some(program) = &workload.program else {
         return Ok(Ok(()));
     };
     let folder = folder(workload);
-    let input = program.prepare.as_deref().unwrap_or("true");
-    let script = format!(
-        "mkdir -p {folder} && cd {folder} && {{ {input}\n}} && {{ {}\n}}",
-        program.command
-    );
+    let script = programs::preparation(program, agent);
+    let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");
     let result = guest.exec(exec(["sh", "-c", &script], workload))?;
     Ok(checked(&result).map(drop))
 }
@@ -137,7 +134,7 @@ fn run_one(
     ];
     argv.extend(
         command
-            .map(|command| ["--", "sh", "-c", command])
+            .map(|command| ["--root", programs::ROOT, "--", "sh", "-c", command])
             .into_iter()
             .flatten(),
     );
