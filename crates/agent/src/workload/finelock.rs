@@ -2,9 +2,9 @@
 //! Fine-grained locks: threads update cells of a shared field, each cell with a lock of its own.
 //! One thread on each vCPU.
 //!
-//! As in PARSEC's fluidanimate a lock is taken about every 800 instructions, and the lock is what
-//! its pthread mutexes are: one attempt, then sleep in the kernel until woken.  Fewer cells
-//! (`--locks`) mean more contention.  The number of updates is that of all threads together.
+//! As in PARSEC's fluidanimate there are many locks, each held briefly, and a lock is what its
+//! pthread mutexes are: one attempt, then sleep in the kernel until woken.  Fewer cells (`--locks`)
+//! mean more contention.  The number of updates is that of all threads together.
 
 use super::{
     barrier::FutexBarrier,
