@@ -79,7 +79,7 @@ pub struct PlannedWorkload {
 pub struct Program {
     /// For `sh -c`, with the number of threads put in.
     pub command: String,
-    /// Run once in every guest before the first sample, outside all windows.
+    /// Makes its input, before the first sample and outside all windows.
     pub prepare: Option<String>,
     /// The workload of the paper's suite in whose place it runs.
     pub stands_for: Option<String>,

@@ -5,6 +5,7 @@ use super::{
     drive::{Bed, Measured, Turn},
     in_effect, join,
     runs::{self, Run},
+    stock::Stock,
 };
 use crate::{
     guest::{Disk, Guest, GuestSpec},
@@ -28,6 +29,8 @@ pub struct GuestPattern {
     /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
     pub disk: Option<Size>,
     pub append: Vec<String>,
+    /// What its programs need.
+    pub stock: Stock,
 }
 
 /// A host that is booted when it is first needed, and again after a guest has failed on it.
@@ -76,7 +79,7 @@ impl LabBed<'_> {
     fn in_guests(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
         let spec = self.guest_spec(turn);
         let agent = self.tools.agent.display().to_string();
-        let plan = self.plan.clone();
+        let (plan, stock) = (self.plan.clone(), self.guest.stock.clone());
         let on = self.host(&mut |_| ())?;
         on.begin()?;
         let guests: Vec<Guest> = (0..plan.guests)
@@ -89,7 +92,7 @@ impl LabBed<'_> {
         };
         in_effect()?;
         ran();
-        let (runs, problems) = runs::all(&guests, &agent, &plan, ran)?;
+        let (runs, problems) = runs::all(&guests, &agent, &plan, &stock, ran)?;
         let samples = on.join(&guests, &runs, turn)?;
         // Again: a guest whose virtual ticks stay away goes back to its own.
         in_effect()?;

@@ -10,6 +10,7 @@ pub mod programs;
 mod run;
 mod runs;
 pub mod sets;
+mod stock;
 mod store;
 pub mod timeline;
 pub mod workloads;

@@ -105,13 +105,14 @@ pub const TRACER: &str = "strace";
 /// runs it once, so that all its files come to be in memory, in [`ROOT`].
 pub fn preparation(program: &Program, agent: &str) -> String {
     let input = program.prepare.as_deref().unwrap_or("true").trim();
-    let trace = "strace -f --seccomp-bpf -e trace=%file -s 4096 -o .trace";
-    let script = program.command.replace('\'', r"'\''");
-    format!(
-        "set -e\n{input}\nmkdir -p {ROOT}\n\
-         {trace} sh -c '{script}'\n\
-         {agent} make-root {ROOT} .trace"
-    )
+    let traced = traced(&program.command, ".trace");
+    format!("set -e\n{input}\nmkdir -p {ROOT}\n{traced}\n{agent} make-root {ROOT} .trace")
+}
+
+/// The command, for `sh -c`, in a way that the files it reads are listed in the file `to`.
+pub fn traced(command: &str, to: &str) -> String {
+    let quoted = command.replace('\'', r"'\''");
+    format!("{TRACER} -f --seccomp-bpf -e trace=%file -s 4096 -o {to} sh -c '{quoted}'")
 }
 
 /// Thirteen, one for each workload of PARSEC's.

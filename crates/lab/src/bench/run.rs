@@ -4,7 +4,9 @@
 use super::{
     bed::{GuestPattern, LabBed},
     drive::{self, Bed},
-    environment, store,
+    environment,
+    stock::{self, Stock},
+    store,
 };
 use crate::{
     accel::Accel,
@@ -107,9 +109,10 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
         .count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
+        let stock = stock::ensure(&settings.plan.workloads, events)?;
         let missing = drive::order(&results.plan).count() - resumed;
         let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
-            .map(|_| bed(settings, spec.clone()))
+            .map(|_| bed(settings, spec.clone(), stock.clone()))
             .collect();
         describe(&mut results, &beds[0].host(events)?.host)?;
         let mut keep = |results: &Results| store::write(&settings.output, results);
@@ -123,7 +126,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     })
 }
 
-fn bed(settings: &Settings, spec: HostSpec) -> LabBed<'_> {
+fn bed(settings: &Settings, spec: HostSpec, stock: Stock) -> LabBed<'_> {
     LabBed {
         spec,
         tools: &settings.tools,
@@ -132,6 +135,7 @@ fn bed(settings: &Settings, spec: HostSpec) -> LabBed<'_> {
             memory: settings.memory,
             disk: settings.disk,
             append: Vec::new(),
+            stock,
         },
         plan: settings.plan.clone(),
         host: None,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running a plan's workloads in guests that are up.
 
-use super::{join, programs, workloads};
+use super::{
+    join, programs,
+    stock::{self, Stock},
+    workloads,
+};
 use crate::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -45,12 +49,16 @@ pub fn all(
     guests: &[Guest],
     agent: &str,
     plan: &Plan,
+    stock: &Stock,
     ran: &mut dyn FnMut(),
 ) -> Result<(Vec<Run>, Vec<String>)> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let mut workloads = Vec::new();
+    let mut has_fio = false;
     for workload in &plan.workloads {
-        match in_each(guests, |guest| prepare(guest, agent, workload))? {
+        let script = preparation(workload, agent, stock, &mut has_fio);
+        let prepare = |guest: &Guest| prepare(guest, workload, script.as_deref());
+        match in_each(guests, prepare)? {
             Ok(_) => workloads.push(workload),
             Err(why) => problems.push(format!("preparing {}: {why}", workload.workload)),
         }
@@ -106,13 +114,33 @@ fn in_each<T: Send>(
     })
 }
 
-/// Makes a program's input, and brings all the files that it needs into memory.
-fn prepare(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Result<Said<()>> {
-    let Some(program) = &workload.program else {
+/// For `sh -c` in the program's folder: makes its input, and brings all the files that it needs
+/// into memory.  `has_fio`: the guest has found out by a run which those of fio are.
+fn preparation(
+    workload: &PlannedWorkload,
+    agent: &str,
+    stock: &Stock,
+    has_fio: &mut bool,
+) -> Option<String> {
+    let program = workload.program.as_ref()?;
+    if let Some(folder) = stock.get(&workload.workload) {
+        return Some(stock::preparation(folder, agent));
+    }
+    // All jobs of fio read the same files.
+    let is_fio = program.command.split(' ').next() == Some(programs::io_package());
+    let known = is_fio && *has_fio;
+    *has_fio |= is_fio;
+    Some(match known {
+        true => "true".into(),
+        false => programs::preparation(program, agent),
+    })
+}
+
+fn prepare(guest: &Guest, workload: &PlannedWorkload, script: Option<&str>) -> Result<Said<()>> {
+    let Some(script) = script else {
         return Ok(Ok(()));
     };
     let folder = folder(workload);
-    let script = programs::preparation(program, agent);
     let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");
     let result = guest.exec(exec(["sh", "-c", &script], workload))?;
     Ok(checked(&result).map(drop))
