@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Results as one self-contained HTML page.  Pure: results go in, a text comes out.
 
+mod averages;
 mod change;
 mod document;
 mod number;
@@ -11,6 +12,7 @@ mod select;
 mod svg;
 mod timeline;
 
+pub use averages::averages;
 pub use document::{BadDocument, Document};
 use paratick_core::{results::Results, timeline::Timeline};
 pub use section::table1::Prediction;

@@ -17,6 +17,7 @@ use paratick_lab::{
     progress::{Event, Events},
     tools::{self, Tools},
 };
+use paratick_report::averages;
 use std::{
     fmt::Display,
     path::{Path, PathBuf},
@@ -377,6 +378,9 @@ impl Bench {
             (Format::Text, _) => {
                 let tables = outcomes.iter().map(|outcome| table::text(&outcome.results));
                 print!("{}", tables.collect::<Vec<_>>().join("\n"));
+                for averages in outcomes.iter().filter_map(|one| averages(&one.results)) {
+                    print!("\n{averages}");
+                }
             }
             (Format::Json, [one]) if self.place == Place::File => {
                 println!("{}", serde_json::to_string_pretty(&one.results)?);

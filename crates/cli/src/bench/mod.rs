@@ -34,8 +34,9 @@ pub enum Verb {
     /// Measure the paper's Table 1: W1 to W4, in every mode
     ///
     /// W1 is an idle guest of 16 vCPUs, W3 one whose 16 threads synchronize 1000 times a second by
-    /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  Runs take 2 s of virtual time
-    /// where the paper's took 10.  Results go to a folder, one file for each number of guests.
+    /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  Where the paper's runs took 10 s,
+    /// these take 1 s of virtual time, and half a second with four guests: exits are in proportion,
+    /// and the report gives them for one vCPU and one second.  Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///

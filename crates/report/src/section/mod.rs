@@ -9,7 +9,7 @@ mod method;
 mod quick;
 mod relative;
 mod sensitivity;
-mod summary;
+pub mod summary;
 pub mod table1;
 
 use crate::{page::Page, select::Selection, Input};
