@@ -49,8 +49,14 @@ fn method(input: &Input) -> Vec<String> {
         items.push("The host is emulated. Its clock is the number of instructions executed: time here is virtual time, and instructions are not cycles. Caches, pipelines and frequency have no part in it.".into());
         items.push("Exit counts are exact. System throughput and execution time depend on what a world switch is taken to cost; nothing here says what it costs on your processor.".into());
     }
-    if input.results.iter().any(|results| busy(&results)) {
-        items.push("Guests with several vCPUs were measured with a clock that busy CPUs advance in turn: each vCPU then gets less work done per tick than on hardware, in every mode.".into());
+    let in_turn: Vec<String> = input
+        .results
+        .iter()
+        .filter(busy)
+        .map(|results| results.bench.clone())
+        .collect();
+    if !in_turn.is_empty() {
+        items.push(format!("Guests with several vCPUs were measured with a clock that busy CPUs advance in turn: each vCPU then gets less work done per tick than on hardware, in every mode (bench {}).", number::list(&in_turn)));
     }
     if configurations().any(|c| c.parallel_clock) {
         items.push("CPUs that run at once share virtual time between them, as if they ran in parallel; the emulator runs them in turn, in slices.".into());

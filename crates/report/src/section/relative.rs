@@ -164,7 +164,7 @@ fn caption(
     per_metric: &[Vec<(&str, Option<Change>)>; 3],
 ) -> String {
     let mut text = format!(
-        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark, with intervals. The average is the geometric mean.",
+        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark, with intervals (an arrow: it goes on). The average is the geometric mean.",
         kind.figure
     );
     if has_paper {

@@ -80,31 +80,34 @@ fn three(set: &Set) -> [Nanos; 3] {
 
 /// Whether any conclusion about throughput changes within the range, in words.
 fn verdict(set: &Set) -> String {
-    let mut texts = Vec::new();
-    for baseline in BASELINES {
-        let at = three(set).map(|cost| throughputs(set, baseline, cost));
-        let outcomes = |nth: usize| {
-            at.iter()
-                .map(move |all| Metric::Throughput.outcome(all[nth].1))
-        };
-        let moved: Vec<String> = (0..at[0].len())
-            .filter(|nth| {
-                outcomes(*nth).any(|outcome| outcome != Metric::Throughput.outcome(at[1][*nth].1))
-            })
+    let texts = BASELINES.iter().filter_map(|baseline| {
+        let at = three(set).map(|cost| throughputs(set, *baseline, cost));
+        let outcomes = |nth: usize| [0, 1, 2].map(|cost| Metric::Throughput.outcome(at[cost][nth].1));
+        let all = at[0].len();
+        let open = (0..all).filter(|nth| outcomes(*nth).contains(&Outcome::Open));
+        let open: Vec<usize> = open.collect();
+        let moves = |nth: &usize| outcomes(*nth).iter().any(|outcome| *outcome != outcomes(*nth)[0]);
+        let moved: Vec<String> = (0..all)
+            .filter(|nth| !open.contains(nth))
+            .filter(moves)
             .map(|nth| at[0][nth].0.to_string())
             .collect();
-        let all = at[0].len();
-        match (all, moved.len()) {
-            (0, _) => {}
-            (_, 0) => texts.push(format!("Against `{baseline}` the conclusion about throughput is the same at no cost and at twice the cost for all of {}.", number::plural(all, "benchmark"))),
-            (_, count) => texts.push(format!(
-                "Against `{baseline}` the conclusion about throughput is not the same at every cost for {count} of {}: {}.",
-                number::plural(all, "benchmark"),
+        let concluded = number::plural(all - open.len(), "benchmark");
+        let text = match (all, all - open.len(), moved.len()) {
+            (0, ..) => return None,
+            (_, 0, _) => format!("Against `{baseline}` there are too few samples to conclude anything about throughput at any cost."),
+            (_, _, 0) => format!("Against `{baseline}` the conclusion about throughput is the same at no cost and at twice the cost on each of {concluded}."),
+            (_, _, count) => format!(
+                "Against `{baseline}` the conclusion about throughput is not the same at every cost on {count} of {concluded}: {}.",
                 number::list(&moved)
-            )),
-        }
-    }
-    texts.join(" ")
+            ),
+        };
+        Some(match open.len() {
+            open if open > 0 && open < all => format!("{text} On {open} more nothing can be concluded."),
+            _ => text,
+        })
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 fn figure(set: &Set) -> Block {

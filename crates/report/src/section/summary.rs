@@ -171,6 +171,7 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
 }
 
 /// The averages of all sets, from the least to the greatest, and how many of them show nothing.
+/// Nothing where one of them has too few samples behind it.
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
     let mut averages: Vec<Change> = sets
         .iter()
@@ -180,6 +181,10 @@ fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
     let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
         return String::new();
     };
+    let few = |average: &Change| average.verdict == Verdict::TooFewSamples;
+    if averages.iter().any(few) {
+        return String::new();
+    }
     let shown = |average: &&Change| matches!(average.verdict, Verdict::Less | Verdict::More);
     let hidden = averages.len() - averages.iter().filter(shown).count();
     let [low, high] = [low, high].map(|average| number::change(average.ratio));

@@ -93,8 +93,10 @@ impl Forest {
         let last = self.rows.len().saturating_sub(1);
         let bottom = top + self.row_middle(last) + ROW / 2.0 + 2.0;
         let changes = || self.rows.iter().filter_map(|row| row.changes[number]);
+        let points = changes().map(|change| percent(change.ratio));
+        let limits = limits(points.chain(panel.paper));
         let ends = changes().flat_map(|change| [change.low, change.high].map(percent));
-        // A margin, so that no point lies on the edge.
+        let ends = ends.map(|end| end.clamp(limits.0, limits.1));
         let scale = Scale::new(ends.chain(panel.paper).chain([0.0]), (left, right)).signed();
         svg.text(
             (left, top - HEAD + 14.0),
@@ -132,9 +134,25 @@ fn paper_line(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), paper: f6
     svg.text((middle, top - 10.0), Anchor::Middle, "paper-text", &text);
 }
 
+/// How far intervals are drawn: not so far that points could no longer be told apart.
+fn limits(points: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = points.fold((0.0, 0.0), |(low, high): (f64, f64), point| {
+        (low.min(point), high.max(point))
+    });
+    let more = (high - low).max(1.0);
+    (low - more, high + more)
+}
+
+/// An interval that goes on beyond the panel ends in an arrow.
 fn point(svg: &mut Svg, scale: &Scale, y: f64, change: Change) {
     let [low, middle, high] = [change.low, change.ratio, change.high].map(|r| scale.at(percent(r)));
-    svg.line((low, y), (high, y), "whisker");
+    let (from, to) = (low.max(scale.left()), high.min(scale.right()));
+    svg.line((from, y), (to, y), "whisker");
+    for (cut, x, back) in [(low < from, from, 5.0), (high > to, to, -5.0)] {
+        if cut {
+            svg.path(&[(x + back, y - 4.0), (x, y), (x + back, y + 4.0)], "arrow");
+        }
+    }
     marker(svg, (middle, y), change.verdict);
 }
 
@@ -164,4 +182,35 @@ fn legend(svg: &mut Svg, size: Size) -> f64 {
         x += width;
     }
     y + LEGEND - 14.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wild_interval_does_not_hide_the_points_of_others() {
+        let change = |high| Change {
+            ratio: 0.9,
+            low: 0.8,
+            high,
+            verdict: Verdict::NoDifferenceShown,
+        };
+        let forest = |high| Forest {
+            panels: vec![Panel {
+                title: "t".into(),
+                label: "l".into(),
+                paper: None,
+            }],
+            rows: vec![Row {
+                label: "r".into(),
+                average: false,
+                changes: vec![Some(change(high))],
+            }],
+        };
+        let draw = |high| forest(high).draw(Size::Narrow, "f", "t", "d");
+        let arrow = "class=\"arrow\"";
+        assert!(!draw(1.05).contains(arrow));
+        assert!(draw(40.0).contains(arrow) && !draw(40.0).contains("+1\u{202f}000"));
+    }
 }
