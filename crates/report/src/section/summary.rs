@@ -11,7 +11,10 @@ use crate::{
 };
 use paratick_core::{mode::Mode, stats::Verdict};
 
-pub(super) fn section<'a>(selection: &Selection, missing: impl Iterator<Item = &'a Source>) -> Section {
+pub(super) fn section<'a>(
+    selection: &Selection,
+    missing: impl Iterator<Item = &'a Source>,
+) -> Section {
     let mut section = Section::new("summary", "Summary");
     let sets = summed_up(selection);
     let verdicts: Vec<String> = BASELINES
