@@ -109,7 +109,7 @@ pub fn preparation(program: &Program, agent: &str) -> String {
     let script = program.command.replace('\'', r"'\''");
     format!(
         "set -e\n{input}\nmkdir -p {ROOT}\n\
-         {trace} sh -c '{script}'\n\
+         {trace} sh -c '{script}' >.output 2>&1 || {{ code=$?; tail -c 2000 .output >&2; exit $code; }}\n\
          {agent} make-root {ROOT} .trace"
     )
 }
