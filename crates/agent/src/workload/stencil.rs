@@ -3,7 +3,7 @@
 //! each other after every sweep, sleeping in the kernel.  One thread on each vCPU.
 //!
 //! The grid is the same however many threads there are, so that with more threads each has less to
-//! do between two barriers.  On one thread a sweep takes some 100 000 instructions.
+//! do between two barriers.  On one thread a sweep takes some 150 000 instructions.
 
 use super::{
     barrier::FutexBarrier,

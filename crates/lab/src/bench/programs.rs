@@ -106,7 +106,11 @@ pub const TRACER: &str = "strace";
 pub fn preparation(program: &Program, agent: &str) -> String {
     let input = program.prepare.as_deref().unwrap_or("true").trim();
     let traced = traced(&program.command, ".trace");
-    format!("set -e\n{input}\nmkdir -p {ROOT}\n{traced}\n{agent} make-root {ROOT} .trace")
+    format!(
+        "set -e\n{input}\nmkdir -p {ROOT}\n\
+         {traced} >.output 2>&1 || {{ code=$?; tail -c 2000 .output >&2; exit $code; }}\n\
+         {agent} make-root {ROOT} .trace"
+    )
 }
 
 /// The command, for `sh -c`, in a way that the files it reads are listed in the file `to`.
