@@ -48,7 +48,7 @@ fn sets_of(scale: Scale) -> Vec<Set> {
         Scale::Quick => &GuestSize::ALL[..1],
         Scale::Full => &GuestSize::ALL[..],
     };
-    let mut all = sets::table1(scale);
+    let mut all = sets::table1(sets::TABLE1_VCPUS, scale);
     all.push(sets::sequential(programs(None), scale));
     let sizes = sizes.iter();
     all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.vcpus())), scale)));

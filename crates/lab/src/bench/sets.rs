@@ -93,7 +93,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
 }
 
 /// Table 1 (section 3.3): W1 and W3 in one guest, W2 and W4 in four on the same pCPUs.
-pub fn table1(scale: Scale) -> Vec<Set> {
+pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
     let rounds = match scale {
         Scale::Quick => 1,
         Scale::Full => 3,
@@ -116,7 +116,7 @@ pub fn table1(scale: Scale) -> Vec<Set> {
                 name: format!("table1-{guests}"),
                 plan: Plan {
                     guests,
-                    ..super::plan(TABLE1_VCPUS, every, planned, rounds, 2)
+                    ..super::plan(vcpus, every, planned, rounds, 2)
                 },
                 memory: Size::mib(256),
                 disk: None,
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_agent_knows_the_workloads_of_table_1() {
-        for set in table1(Scale::Quick) {
+        for set in table1(TABLE1_VCPUS, Scale::Quick) {
             for planned in &set.plan.workloads {
                 assert!(workload::find(workloads::agents_name(&planned.workload)).is_some());
             }
