@@ -3,6 +3,7 @@
 
 mod common;
 mod kernel;
+mod measure;
 pub mod number;
 mod paper;
 mod programs;

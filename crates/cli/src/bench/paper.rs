@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench paper`: the whole evaluation, and its report.
 
-use super::common::{Common, Place};
+use super::{common::Common, measure::Place};
 use anyhow::Result;
 use clap::Args;
 use paratick_lab::{

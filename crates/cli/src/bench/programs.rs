@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench sequential`, `multithreaded` and `io`: real programs.
 
-use super::common::{once, usage, Common, Place};
+use super::{
+    common::{once, usage, Common},
+    measure::Place,
+};
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench quick`.
 
-use super::common::{once, Common, Place};
+use super::{
+    common::{once, Common},
+    measure::Place,
+};
 use anyhow::Result;
 use clap::Args;
 use paratick_lab::bench::{sets, workloads::Quick};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench table1`.
 
-use super::common::{Common, Place};
+use super::{common::Common, measure::Place};
 use anyhow::Result;
 use clap::Args;
 use paratick_lab::bench::sets::{self, Scale};
@@ -25,8 +25,9 @@ pub fn run(options: Options) -> Result<ExitCode> {
     } else {
         Scale::Full
     };
-    let bench = options
-        .common
-        .check("table1", sets::table1(options.vcpus, scale), Place::Folder)?;
+    let bench =
+        options
+            .common
+            .check("table1", sets::table1(options.vcpus, scale), Place::Folder)?;
     bench.run()
 }

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A bench that was checked, from its measurement to what is printed of it.
+
+use super::{
+    common::{usage, At, Common, Format, Kernels},
+    kernel::Choice,
+    table,
+};
+use crate::{progress::Progress, report, signals};
+use anyhow::Result;
+use paratick_core::{
+    mode::{Mode, TickMode},
+    results::Results,
+};
+use paratick_lab::{
+    bench::{self, sets::Set, timeline, BadOutput, Kernel, Outcome, Settings},
+    progress::{Event, Events},
+    tools::Tools,
+};
+use paratick_report::averages;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Where a bench's results go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    File,
+    Folder,
+}
+
+/// A bench whose options were checked.
+pub struct Bench {
+    pub(super) options: Common,
+    pub(super) name: &'static str,
+    pub(super) kernels: Kernels,
+    pub(super) sets: Vec<Set>,
+    pub(super) place: Place,
+    pub(super) output: PathBuf,
+    pub(super) started: String,
+}
+
+/// What guests and hosts are made of.
+struct Parts {
+    tools: Tools,
+    kernel: Kernel,
+    host_kernel: Option<Kernel>,
+}
+
+impl Bench {
+    pub fn check_outputs(&self) -> Result<()> {
+        if self.place == Place::Folder {
+            make_folder(&self.output)?;
+        }
+        let there = self.sets.iter().map(|set| self.file_of(set));
+        let there: Vec<_> = there.filter(|file| file.exists()).collect();
+        if self.options.resume && there.is_empty() && self.place == Place::Folder {
+            return Err(usage(format!(
+                "there is nothing to resume in {}\nhint: leave --resume away to begin",
+                self.output.display()
+            )));
+        }
+        for set in &self.sets {
+            let file = self.file_of(set);
+            let resume = self.resumes(&file);
+            bench::check_output(&file, resume).map_err(sort)?;
+        }
+        Ok(())
+    }
+
+    /// Of a bench with several files, those that are not there yet are begun.
+    fn resumes(&self, file: &Path) -> bool {
+        self.options.resume && (self.place == Place::File || file.exists())
+    }
+
+    /// Where the results of `set` go.
+    fn file_of(&self, set: &Set) -> PathBuf {
+        match self.place {
+            Place::File => self.output.clone(),
+            Place::Folder => self.output.join(format!("{}.json", set.name)),
+        }
+    }
+
+    /// Measures one set after the other; each is in its file as far as it came.
+    fn measure(&self) -> Result<Vec<Outcome>> {
+        signals::watch()?;
+        let mut progress = Progress::new();
+        let mut events = |event| progress.show(event);
+        // Before anything is measured: whoever interrupts the bench must know what to resume.
+        events(Event::Step(format!(
+            "results go to {}",
+            self.output.display()
+        )));
+        self.warn(&mut events);
+        let parts = self.parts(&mut events)?;
+        let measured = self.sets.iter().enumerate().map(|(number, set)| {
+            if self.sets.len() > 1 {
+                let (number, sets) = (number + 1, self.sets.len());
+                events(Event::Step(format!("{} ({number} of {sets})", set.name)));
+            }
+            bench::run(&self.settings(set, &parts), &mut events).map_err(sort)
+        });
+        measured.collect()
+    }
+
+    /// Measures, prints and, where it is asked for, reports.
+    pub fn run(self) -> Result<ExitCode> {
+        let outcomes = self.measure()?;
+        let report = match self.options.report {
+            true => Some(self.report(&outcomes)?),
+            false => None,
+        };
+        let code = self.conclude(&outcomes)?;
+        if let Some(page) = report {
+            eprintln!("report: {}", page.display());
+        }
+        Ok(code)
+    }
+
+    /// Writes a report of everything measured, with a time line; returns where it is.
+    fn report(&self, outcomes: &[Outcome]) -> Result<PathBuf> {
+        let beside = |name: &str| match self.place {
+            Place::Folder => self.output.join(name),
+            Place::File => self.output.with_extension(name),
+        };
+        let (page, timeline) = match self.place {
+            Place::Folder => (beside("report.html"), beside("timeline.json")),
+            Place::File => (beside("html"), beside("timeline.json")),
+        };
+        let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
+        // The trace is of a host in the lab.
+        if self.options.host == At::Lab {
+            self.trace(&timeline)?;
+            files.push(timeline);
+        }
+        report::write(&files, &page)?;
+        Ok(page)
+    }
+
+    /// Records one idle cycle of every mode to `file`, unless an interrupted bench has done it.
+    fn trace(&self, file: &Path) -> Result<()> {
+        if self.options.resume && file.exists() {
+            return Ok(());
+        }
+        let mut progress = Progress::new();
+        let mut events = |event| progress.show(event);
+        events(Event::Step("one idle cycle of every mode".into()));
+        let set = timeline::set(self.options.exit_cost.unwrap_or(0));
+        let parts = self.parts(&mut events)?;
+        let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
+        for problem in &traced.problems {
+            events(Event::Warning(problem.clone()));
+        }
+        timeline::write(file, &traced)
+    }
+
+    fn parts(&self, events: Events) -> Result<Parts> {
+        let tools = match self.options.host {
+            At::Lab => Tools::find(events)?,
+            At::Here => Tools::of_the_machine()?,
+        };
+        let kernel = self.kernels.guest.ensure(events)?;
+        let mut ensure = |choice: &Choice| -> Result<Kernel> {
+            match *choice == self.kernels.guest {
+                true => Ok(kernel.clone()),
+                false => choice.ensure(events),
+            }
+        };
+        let host_kernel = self.kernels.host.as_ref().map(&mut ensure).transpose()?;
+        Ok(Parts {
+            tools,
+            kernel,
+            host_kernel,
+        })
+    }
+
+    fn settings(&self, set: &Set, parts: &Parts) -> Settings {
+        let output = self.file_of(set);
+        Settings {
+            bench: set.bench,
+            plan: set.plan.clone(),
+            kernel: parts.kernel.clone(),
+            host_kernel: parts.host_kernel.clone(),
+            tools: parts.tools.clone(),
+            accel: self.options.accel,
+            memory: set.memory,
+            disk: set.disk,
+            exit_cost_ns: set.exit_cost_ns,
+            parallel_clock: set.parallel_clock,
+            jobs: self.options.jobs.map(|jobs| jobs as usize),
+            resume: self.resumes(&output),
+            output,
+            started: self.started.clone(),
+        }
+    }
+
+    /// Prints what was measured, and says where it is and what is wrong with it.
+    fn conclude(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
+        match (self.options.format, outcomes) {
+            (Format::Text, _) => {
+                let tables = outcomes.iter().map(|outcome| table::text(&outcome.results));
+                print!("{}", tables.collect::<Vec<_>>().join("\n"));
+                for averages in outcomes.iter().filter_map(|one| averages(&one.results)) {
+                    print!("\n{averages}");
+                }
+            }
+            (Format::Json, [one]) if self.place == Place::File => {
+                println!("{}", serde_json::to_string_pretty(&one.results)?);
+            }
+            (Format::Json, _) => {
+                let all: Vec<&Results> = outcomes.iter().map(|outcome| &outcome.results).collect();
+                println!("{}", serde_json::to_string_pretty(&all)?);
+            }
+        }
+        let sound = outcomes.iter().all(|outcome| {
+            say(outcome);
+            outcome.is_sound()
+        });
+        eprintln!("results: {}", self.output.display());
+        if sound {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if outcomes
+            .iter()
+            .any(|outcome| !outcome.results.is_complete())
+        {
+            eprintln!(
+                "failed: not everything was measured\nhint: `paratick bench {} --resume --output {}` with the same options measures what is missing",
+                self.name,
+                self.output.display()
+            );
+        }
+        Ok(ExitCode::FAILURE)
+    }
+
+    /// What the numbers will not be able to say, while there is time to change it.
+    fn warn(&self, events: Events) {
+        for set in &self.sets {
+            let plan = &set.plan;
+            let samples = plan.rounds_at_most.unwrap_or(plan.rounds) * plan.repeats;
+            if samples < 4 {
+                events(Event::Warning(format!(
+                    "{}: {samples} samples of each are too few to show a difference; use --rounds and --repeat for at least 4, better 6",
+                    set.name
+                )));
+            }
+        }
+        let rounds = |set: &Set| set.plan.rounds_at_most.unwrap_or(set.plan.rounds);
+        if self.sets.iter().any(|set| rounds(set) == 1) {
+            events(Event::Warning(
+                "with one round, differences from boot to boot are in no interval; use --rounds 3"
+                    .into(),
+            ));
+        }
+        let tickless = |mode: &Mode| mode.tick == TickMode::Tickless && !mode.poll;
+        if !self
+            .sets
+            .iter()
+            .any(|set| set.plan.modes.iter().any(tickless))
+        {
+            events(Event::Warning(
+                "there is nothing to compare with; add tickless (and tickless-stop) to --modes"
+                    .into(),
+            ));
+        }
+    }
+}
+
+/// What is wrong with one set's results.
+fn say(outcome: &Outcome) {
+    let results = &outcome.results;
+    if outcome.resumed_guests > 0 {
+        eprintln!(
+            "guests measured by an earlier run: {}",
+            outcome.resumed_guests
+        );
+    }
+    for problem in &results.problems {
+        eprintln!("failed: {problem}");
+    }
+    let doubtful = results.doubtful().count();
+    if doubtful > 0 {
+        eprintln!(
+            "failed: {doubtful} samples are doubtful; each says why in `problems` in the results"
+        );
+    }
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| {
+        usage(format!(
+            "cannot write results to {}: {error}\nhint: name a folder you can make or write to with --output",
+            path.display()
+        ))
+    })
+}
+
+/// An output that cannot be used is the user's mistake; all else could not run.
+pub fn sort(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<BadOutput>() {
+        Ok(bad) => usage(bad.to_string()),
+        Err(error) => error,
+    }
+}

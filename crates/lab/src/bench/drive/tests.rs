@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::*;
+use paratick_core::results::{Environment, SCHEMA};
+
+/// A bed in which nothing runs: it notes its turns and fails where it is told to.
+#[derive(Default)]
+struct Rehearsal {
+    turns: Vec<Turn>,
+    fail: Vec<usize>,
+    plan: Option<Plan>,
+}
+
+impl Bed for Rehearsal {
+    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
+        self.turns.push(turn);
+        if self.fail.contains(&self.turns.len()) {
+            anyhow::bail!("a soft lockup");
+        }
+        let plan = self.plan.as_ref().unwrap();
+        let mut measured = Measured::default();
+        for workload in &plan.workloads {
+            for repeat in 1..=plan.repeats {
+                let sample = Sample {
+                    round: turn.round,
+                    repeat,
+                    ..Sample::default()
+                };
+                measured.samples.push((workload.clone(), sample));
+                ran();
+            }
+        }
+        Ok(measured)
+    }
+}
+
+fn results(rounds: u32) -> Results {
+    let workload = |name: &str| PlannedWorkload {
+        workload: name.into(),
+        work: 10,
+        unit: "things".into(),
+        program: None,
+    };
+    Results {
+        schema: SCHEMA.into(),
+        tool_version: String::new(),
+        bench: "quick".into(),
+        started: String::new(),
+        plan: Plan {
+            vcpus: 2,
+            guests: 1,
+            modes: ["periodic", "tickless", "paratick"]
+                .map(|mode| mode.parse().unwrap())
+                .to_vec(),
+            workloads: vec![workload("cpu"), workload("idle")],
+            rounds,
+            repeats: 2,
+            rounds_at_most: None,
+            precision: None,
+        },
+        environment: Environment::default(),
+        cells: Vec::new(),
+        problems: Vec::new(),
+    }
+}
+
+fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Turn>, usize, Vec<Event>) {
+    let mut bed = Rehearsal {
+        plan: Some(results.plan.clone()),
+        fail,
+        ..Rehearsal::default()
+    };
+    let (mut kept, mut events) = (0, Vec::new());
+    let mut keep = |_: &Results| {
+        kept += 1;
+        Ok(())
+    };
+    drive(results, &mut [&mut bed], &mut keep, &mut |event| {
+        events.push(event)
+    })
+    .unwrap();
+    (bed.turns, kept, events)
+}
+
+#[test]
+fn modes_are_interleaved_and_begin_elsewhere_in_every_round() {
+    let names: Vec<String> = order(&results(3).plan)
+        .map(|turn| format!("{} {}", turn.round, turn.mode))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "1 periodic",
+            "1 tickless",
+            "1 paratick",
+            "2 tickless",
+            "2 paratick",
+            "2 periodic",
+            "3 paratick",
+            "3 periodic",
+            "3 tickless",
+        ]
+    );
+}
+
+#[test]
+fn every_guest_is_measured_once_and_kept_at_once() {
+    let mut results = results(2);
+    let (turns, kept, _) = rehearse(&mut results, vec![]);
+    assert_eq!((turns.len(), kept), (6, 7));
+    assert!(results.is_complete());
+    assert_eq!(results.cells.len(), 6);
+}
+
+#[test]
+fn only_what_is_missing_is_measured_again() {
+    let mut results = results(2);
+    rehearse(&mut results, vec![]);
+    let paratick = results.plan.modes[2];
+    let cell = results
+        .cells
+        .iter_mut()
+        .find(|cell| cell.mode == paratick)
+        .unwrap();
+    cell.samples.pop();
+    let (turns, ..) = rehearse(&mut results, vec![]);
+    assert_eq!(
+        turns,
+        [Turn {
+            round: 2,
+            mode: paratick
+        }]
+    );
+    assert!(results.cells.iter().all(|cell| cell.samples.len() == 4));
+}
+
+#[test]
+fn a_guest_that_fails_is_told_and_the_others_go_on() {
+    let mut results = results(2);
+    let (turns, ..) = rehearse(&mut results, vec![2]);
+    assert_eq!(turns.len(), 6);
+    assert_eq!(results.problems, ["round 1, tickless: a soft lockup"]);
+    assert!(!results.is_complete());
+}
+
+#[test]
+fn three_failures_in_a_row_end_it() {
+    let mut results = results(4);
+    let (turns, ..) = rehearse(&mut results, vec![2, 3, 4]);
+    assert_eq!(turns.len(), 4);
+    assert_eq!(results.problems.len(), 4);
+}
+
+#[test]
+fn two_beds_share_the_guests_between_them() {
+    let mut results = results(2);
+    let bed = || Rehearsal {
+        plan: Some(results.plan.clone()),
+        ..Rehearsal::default()
+    };
+    let (mut one, mut other) = (bed(), bed());
+    drive(
+        &mut results,
+        &mut [&mut one, &mut other],
+        &mut |_| Ok(()),
+        &mut |_| (),
+    )
+    .unwrap();
+    assert!(results.is_complete());
+    assert_eq!(one.turns.len() + other.turns.len(), 6);
+    assert!(one.turns.iter().all(|turn| !other.turns.contains(turn)));
+}
+
+#[test]
+fn results_that_cannot_be_kept_end_it() {
+    let mut results = results(2);
+    let mut bed = Rehearsal {
+        plan: Some(results.plan.clone()),
+        ..Rehearsal::default()
+    };
+    let mut keep = |_: &Results| anyhow::bail!("no space");
+    let ended = drive(&mut results, &mut [&mut bed], &mut keep, &mut |_| ());
+    assert_eq!(ended.unwrap_err().to_string(), "no space");
+    assert_eq!(bed.turns.len(), 1);
+}
+
+#[test]
+fn rounds_are_added_while_intervals_are_too_wide_up_to_the_cap() {
+    let mut results = results(2);
+    results.plan.rounds_at_most = Some(4);
+    results.plan.precision = Some(0.01);
+    // Samples without numbers can never be narrow enough.
+    let (turns, ..) = rehearse(&mut results, vec![]);
+    assert_eq!((turns.len(), results.plan.rounds), (12, 4));
+    assert!(results.is_complete());
+}
+
+#[test]
+fn time_left_is_told_once_a_guest_is_through() {
+    let (.., events) = rehearse(&mut results(1), vec![]);
+    let known: Vec<bool> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Progress { left, .. } => Some(left.is_some()),
+            _ => None,
+        })
+        .collect();
+    assert!(!known[0] && known[known.len() - 1]);
+}
