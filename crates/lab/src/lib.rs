@@ -20,3 +20,8 @@ pub mod run_folder;
 pub mod tools;
 
 pub use link::ConsoleSink;
+
+/// CPUs of this machine that are online.
+pub fn cpus() -> u32 {
+    paratick_host::online_cpus()
+}

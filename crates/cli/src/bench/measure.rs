@@ -21,6 +21,7 @@ use paratick_report::averages;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 /// Where a bench's results go.
@@ -93,6 +94,7 @@ impl Bench {
             self.output.display()
         )));
         self.warn(&mut events);
+        self.foretell(&mut events);
         let parts = self.parts(&mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
@@ -232,6 +234,27 @@ impl Bench {
             );
         }
         Ok(ExitCode::FAILURE)
+    }
+
+    /// How long it will take, as far as that is known.
+    fn foretell(&self, events: Events) {
+        if self.options.host != At::Lab {
+            return;
+        }
+        let cpus = self.options.jobs.unwrap_or(paratick_lab::cpus());
+        let known = self.sets.iter().filter_map(|set| set.estimate(cpus));
+        let minutes = known.sum::<Duration>().as_secs().div_ceil(60);
+        let unknown = self.sets.iter().filter(|set| set.estimate(cpus).is_none());
+        let unknown: Vec<_> = unknown.map(|set| set.name.as_str()).collect();
+        let what = match (minutes, unknown.is_empty()) {
+            (0, _) => return,
+            (_, true) => format!("about {minutes} minutes on {cpus} idle CPUs"),
+            (_, false) => format!(
+                "about {minutes} minutes on {cpus} idle CPUs, and for {} a time that nobody has measured",
+                unknown.join(", ")
+            ),
+        };
+        events(Event::Step(what));
     }
 
     /// What the numbers will not be able to say, while there is time to change it.

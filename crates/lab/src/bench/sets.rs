@@ -9,6 +9,7 @@ use paratick_core::{
     size::Size,
     workload,
 };
+use std::time::Duration;
 
 /// One measurement, and what it needs besides kernels and tools.
 #[derive(Clone, Debug)]
@@ -25,6 +26,9 @@ pub struct Set {
     pub exit_cost_ns: u32,
     /// Measured to see what another cost changes: nobody replaces it.
     pub keeps_cost: bool,
+    /// CPU time in seconds for one of its guests (or groups of guests) and one run of each workload
+    /// in it, as measured once on one machine; none: it was not.
+    pub seconds: Option<f64>,
     pub parallel_clock: bool,
 }
 
@@ -88,6 +92,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
         keeps_cost: false,
+        seconds: None,
         parallel_clock: false,
     }
 }
@@ -122,6 +127,7 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
                 disk: None,
                 exit_cost_ns: 0,
                 keeps_cost: false,
+                seconds: Some(if guests == 1 { 45.0 } else { 70.0 }),
                 parallel_clock: true,
             }
         })
@@ -156,6 +162,16 @@ impl GuestSize {
     }
 }
 
+impl Set {
+    /// How long it takes on so many CPUs, without rounds that are added; none: nobody knows.
+    pub fn estimate(&self, cpus: u32) -> Option<Duration> {
+        let plan = &self.plan;
+        let guests = plan.modes.len() as f64 * f64::from(plan.rounds);
+        let seconds = self.seconds? * guests * f64::from(plan.repeats) / f64::from(cpus.max(1));
+        Some(Duration::from_secs_f64(seconds))
+    }
+}
+
 impl std::fmt::Display for GuestSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
@@ -173,14 +189,19 @@ impl std::str::FromStr for GuestSize {
 
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
-    programs_on(1, "sequential", "sequential".into(), programs, scale)
+    Set {
+        seconds: Some(2.5 * programs.len() as f64),
+        ..programs_on(1, "sequential", "sequential".into(), programs, scale)
+    }
 }
 
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{}", size.name());
+    let seconds = 4.0 * programs.len() as f64;
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
+        seconds: (size == GuestSize::Small).then_some(seconds),
         // CPUs that are busy at once would otherwise take each other's time.  The emulator does not
         // get 65 CPUs through their start-up on the parallel clock (emulator/README.md).
         parallel_clock: size != GuestSize::Large,
@@ -191,6 +212,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
 /// fio on a virtio disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
+        seconds: Some(3.4 * jobs.len() as f64),
         disk: Some(disk),
         ..programs_on(1, "io", "io".into(), jobs, scale)
     }
@@ -229,6 +251,7 @@ fn programs_on(
         disk: None,
         exit_cost_ns: EXIT_COST_NS,
         keeps_cost: false,
+        seconds: None,
         parallel_clock: false,
     }
 }
