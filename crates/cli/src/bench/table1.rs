@@ -25,8 +25,9 @@ pub fn run(options: Options) -> Result<ExitCode> {
     } else {
         Scale::Full
     };
-    let bench = options
-        .common
-        .check("table1", sets::table1(options.vcpus, scale), Place::Folder)?;
+    let bench =
+        options
+            .common
+            .check("table1", sets::table1(options.vcpus, scale), Place::Folder)?;
     bench.run()
 }
