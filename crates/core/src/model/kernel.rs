@@ -96,7 +96,7 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
     // detector's timer precedes.
     let idle = (woken * new_deadline).max(deferrals(woken, estimate))
         + wakes.sleep * estimate.pick(0.0, 0.0, 1.0)
-        + wakes.kernel * estimate.pick(1.0, 1.75, 3.0);
+        + wakes.kernel * estimate.pick(1.0, 1.7, 3.0);
     let checks = CHECKS_PER_SECOND * load.busy;
     common(vm, checks, CHECKS_PER_SECOND * load.in_guest, 0.0) + arms(idle + sleeping(load))
 }
