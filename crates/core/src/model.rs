@@ -13,7 +13,7 @@
 //!
 //! // 16 threads that block for 100 µs at a time, and compute for half of it.
 //! let load = Load::new(0.5, Some(Nanos(100_000)), WokenBy::Ipi)?;
-//! let vm = Vm { count: 1, vcpus: 16, hz: Hz(250), host_hz: Hz(250), load };
+//! let vm = Vm { count: 1, vcpus: 16, hz: Hz(250), host_hz: Hz(250), in_turns: 1, load };
 //! let time = Nanos::SECOND;
 //! let stopping = predict(TickModel::TicklessStop, &[vm], time, Estimate::Likely);
 //! let paratick = predict(TickModel::Paratick, &[vm], time, Estimate::Likely);
@@ -149,6 +149,10 @@ pub struct Vm {
     pub hz: Hz,
     /// Of the host's tick.
     pub host_hz: Hz,
+    /// vCPUs whose ticks, due at the same time, the host handles one after the other: 1, but all of
+    /// them on an emulated host whose CPUs take turns on one clock.
+    #[serde(skip)]
+    pub in_turns: u32,
     pub load: Load,
 }
 

@@ -116,6 +116,7 @@ impl Guests {
             vcpus: self.vcpus,
             hz: Hz(self.hz),
             host_hz: Hz(host_hz),
+            in_turns: 1,
             load: load.map_err(|problem| BadGuests::Load {
                 name: self.title(number),
                 problem,

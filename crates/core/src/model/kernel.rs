@@ -21,8 +21,24 @@ const CHECKS_PER_SECOND: f64 = 0.25;
 
 /// Writes of `tick_nohz_restart()` as 6.12 has it: `hrtimer_cancel()` programs the device if the
 /// tick's timer was the next to expire, and `hrtimer_start()` programs it again.
-fn restart(estimate: Estimate) -> f64 {
-    estimate.pick(1.0, 1.5, 2.0)
+///
+/// While another vCPU of the guest runs, that one looks after the timer wheels of those that are
+/// idle (timer_migration.c): nothing of the wheel is left for the stopped tick to be moved to, and
+/// the soft lockup detector's timer is the next to expire.  One write.  When all are idle at once,
+/// the last one has to wake up for everybody's timers, and where these come first it is two.
+fn restart(vm: &Vm, estimate: Estimate) -> f64 {
+    estimate.pick(1.0, 1.0 + TICK_IS_NEXT * nobody_runs(vm), 2.0)
+}
+
+/// The share of restarts that take a second write, of those for which no other vCPU ran.
+/// Calibrated: in the recorded runs of short idle periods no vCPU ran in three quarters of the
+/// time, and half of the restarts took two.
+const TICK_IS_NEXT: f64 = 2.0 / 3.0;
+
+/// The share of the time in which no vCPU of the guest executes, if as few of them as possible do
+/// so at the same time: 0 where one always computes while the others wait for it.
+fn nobody_runs(vm: &Vm) -> f64 {
+    (1.0 - f64::from(vm.vcpus) * vm.load.in_guest).max(0.0)
 }
 
 /// After a timer of the kernel's own has ended an idle period, `hrtimer_cancel()` finds nothing
@@ -43,8 +59,8 @@ pub fn periodic(vm: &Vm) -> Exits {
 pub fn tickless_stop(vm: &Vm, estimate: Estimate) -> Exits {
     let (hz, load) = (f64::from(vm.hz.0), &vm.load);
     let wakes = &load.wakes;
-    let idle = (wakes.ipi + wakes.device) * (1.0 + restart(estimate))
-        + wakes.sleep * restart(estimate)
+    let idle = (wakes.ipi + wakes.device) * (1.0 + restart(vm, estimate))
+        + wakes.sleep * restart(vm, estimate)
         + wakes.kernel * (2.0 + restart_after_expiry(estimate));
     common(vm, hz * load.busy, hz * load.in_guest, 0.0) + arms(idle + sleeping(load))
 }
@@ -56,10 +72,10 @@ pub fn tickless(vm: &Vm, estimate: Estimate) -> Exits {
     let (hz, load) = (f64::from(vm.hz.0), &vm.load);
     let wakes = &load.wakes;
     let hit = hit_by_tick(vm);
-    // It is not always stopped then: RCU or a timer may need the very next tick.  In recorded runs
-    // it was in three of ten idle periods far shorter than a tick, and always in long ones.
-    let stop = estimate.pick(0.0, 0.3 + 0.7 * hit, 1.0);
-    let restart = stop * restart(estimate);
+    // It is stopped only if nothing has woken the vCPU by the time that the tick is over: the idle
+    // task goes round again.  RCU or a timer may need the very next tick even then.
+    let stop = estimate.pick(0.0, outlasts_tick(vm), 1.0);
+    let restart = stop * restart(vm, estimate);
     let per_hit = (wakes.ipi + wakes.device) * (1.0 + stop + restart)
         + wakes.sleep * (1.0 + restart)
         + wakes.kernel * (3.0 + restart_after_expiry(estimate));
@@ -74,13 +90,28 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
     let wakes = &load.wakes;
     // The timer wheel is no finer than a tick: what comes sooner brings no new deadline.
     let new_deadline = estimate.pick(0.0, if is_long(vm) { 1.0 } else { 0.0 }, 1.0);
-    // A kernel's timer that has expired leaves none armed: one write after its expiry, one at the
-    // next idle entry.  Idle exit arms the check, 4 s away, which the lockup detector's timer precedes.
-    let idle = (wakes.ipi + wakes.device) * new_deadline
+    let woken = wakes.ipi + wakes.device;
+    // After a kernel's timer one write, and at the next idle entry another if a timer is left that
+    // is due before the lockup detector's.  Idle exit arms the check, 4 s away, which the lockup
+    // detector's timer precedes.
+    let idle = (woken * new_deadline).max(deferrals(woken, estimate))
         + wakes.sleep * estimate.pick(0.0, 0.0, 1.0)
-        + wakes.kernel * estimate.pick(2.0, 2.0, 3.0);
+        + wakes.kernel * estimate.pick(1.0, 1.7, 3.0);
     let checks = CHECKS_PER_SECOND * load.busy;
     common(vm, checks, CHECKS_PER_SECOND * load.in_guest, 0.0) + arms(idle + sleeping(load))
+}
+
+/// The scheduler's deadline server for fair tasks (deadline.c) puts its timer off whenever such
+/// tasks, or the idle task, have used up its runtime of 50 ms: `hrtimer_try_to_cancel()`, then
+/// `hrtimer_start()`.  In the other modes the tick's timer is before it, and neither programs the
+/// device.  Without one both do, unless the lockup detector's timer or the tick's check is before it.
+fn deferrals(woken: f64, estimate: Estimate) -> f64 {
+    const RUNTIME: f64 = 0.05;
+    const PERIOD: f64 = 1.0;
+    const OTHERS_PERIOD: f64 = 4.0;
+    // The server's is due in 0.95 s, each of the two others at any time in the next 4.
+    let is_next = (1.0 - (PERIOD - RUNTIME) / OTHERS_PERIOD).powi(2);
+    2.0 * woken.min(1.0 / RUNTIME) * estimate.pick(0.0, is_next, 1.0)
 }
 
 /// No timer costs an exit to arm, and none expires by an exit of its own while the vCPU runs: what
@@ -119,6 +150,20 @@ pub(super) fn hit_by_tick(vm: &Vm) -> f64 {
         None => 0.0,
     }
 }
+
+/// The share of the idle periods that the tick falls into which go on once it has been taken, if it
+/// falls into them at any time.
+fn outlasts_tick(vm: &Vm) -> f64 {
+    let taken = TICK_TAKES * f64::from(vm.in_turns.max(1));
+    match vm.load.idle_period() {
+        Some(period) => (1.0 - taken / period).max(0.0),
+        None => 1.0,
+    }
+}
+
+/// Seconds from the expiry of a halted vCPU's tick to the end of its handler: the host's timer
+/// interrupt, the wake-up of the vCPU's thread, the entry, the guest's interrupt.  Calibrated.
+const TICK_TAKES: f64 = 12.5e-6;
 
 /// Idle periods are at least a tick long.
 fn is_long(vm: &Vm) -> bool {

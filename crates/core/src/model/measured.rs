@@ -49,6 +49,7 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
         vcpus: cell.vcpus,
         hz,
         host_hz: hz,
+        in_turns: in_turns(configuration, guests * cell.vcpus),
         load: Load {
             busy,
             in_guest,
@@ -66,6 +67,18 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
 fn in_guest(configuration: &Configuration, sample: &Sample) -> Option<f64> {
     let each = u64::from(configuration.ns_per_instruction?);
     Some(Nanos(sample.guest_instructions? * each).seconds())
+}
+
+/// Of `vcpus`, how many the host handles one after the other: all in the lab, unless each of its
+/// CPUs has its own clock.
+fn in_turns(configuration: &Configuration, vcpus: u32) -> u32 {
+    match (
+        configuration.ns_per_instruction,
+        configuration.parallel_clock,
+    ) {
+        (Some(_), false) => vcpus,
+        _ => 1,
+    }
 }
 
 /// Exits that tell of idle periods.
@@ -94,7 +107,10 @@ impl Events {
             // Every tick of an idle vCPU ended a halt.
             TickModel::Periodic => (self.halts - ticks).max(0.0),
             // The first tick of each idle period did: of long ones of each, of short ones of some.
-            TickModel::Tickless => (self.halts - ticks).max(self.halts / 2.0),
+            // Whatever an IPI or a request ended was one.
+            TickModel::Tickless => (self.halts - ticks)
+                .max(self.halts / 2.0)
+                .max((self.ipis + self.io).min(self.halts)),
             _ => self.halts,
         };
         let ipi = self.ipis.min(periods);

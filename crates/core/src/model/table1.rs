@@ -61,6 +61,7 @@ impl Scenario {
             vcpus: VCPUS,
             hz: HZ,
             host_hz: HZ,
+            in_turns: 1,
             load,
         }
     }

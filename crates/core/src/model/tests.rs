@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-use super::*;
+use super::{kernel::hit_by_tick, *};
 use crate::cause::Cause;
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ fn vm(load: Load) -> Vm {
         vcpus: 16,
         hz: Hz(250),
         host_hz: Hz(250),
+        in_turns: 1,
         load,
     }
 }
@@ -55,6 +56,7 @@ fn any_vm() -> impl Strategy<Value = Vm> {
             vcpus,
             hz: Hz(hz),
             host_hz: Hz(host_hz),
+            in_turns: 1,
             load,
         },
     )
@@ -249,6 +251,52 @@ fn a_vcpu_without_idle_time_needs_no_idle_period_and_others_do() {
         Load::new(1.0, zero, WokenBy::Ipi).unwrap().idle_periods(),
         0.0
     );
+}
+
+/// The arms of a vCPU in a second for each of its idle periods, those of its running ticks aside.
+fn arms_of_an_idle_period(model: TickModel, vm: &Vm) -> f64 {
+    let arm = per_vcpu_second(model, vm, Estimate::Likely).get(Cause::Arm);
+    (arm.unwrap() - f64::from(vm.hz.0) * vm.load.busy) / vm.load.idle_periods()
+}
+
+#[test]
+fn a_restart_takes_one_write_while_another_vcpu_runs() {
+    // One in 16 runs at any time, or none in three quarters of it.
+    let one_runs = vm(load(1.0 / 16.0, 1_000_000, WokenBy::Ipi));
+    let none_runs = vm(load(1.0 / 64.0, 1_000_000, WokenBy::Ipi));
+    let arms = |vm| arms_of_an_idle_period(TickModel::TicklessStop, vm);
+    assert!(near(arms(&one_runs), 2.0), "{}", arms(&one_runs));
+    assert!(near(arms(&none_runs), 2.5), "{}", arms(&none_runs));
+}
+
+#[test]
+fn a_tick_is_stopped_only_in_an_idle_period_that_outlasts_it() {
+    let arms = |nanos, in_turns| {
+        let vm = vm(load(1.0 / 16.0, nanos, WokenBy::Ipi));
+        arms_of_an_idle_period(TickModel::Tickless, &Vm { in_turns, ..vm }) / hit_by_tick(&vm)
+    };
+    // Armed again, moved away and moved back; or only armed again.
+    assert!(near(arms(4_000_000, 1), 3.0 - 2.0 / 320.0));
+    assert!(near(arms(12_000, 1), 1.0));
+    assert!(near(arms(100_000, 16), 1.0));
+    assert!(near(arms(400_000, 16), 2.0));
+}
+
+#[test]
+fn the_deadline_server_is_put_off_twenty_times_a_second_at_most() {
+    let arms = |nanos, estimate| {
+        let vm = vm(load(0.0, nanos, WokenBy::Ipi));
+        let exits = per_vcpu_second(TickModel::Paratick, &vm, estimate);
+        exits.get(Cause::Arm).unwrap()
+    };
+    // Two writes each time, if both of the timers that are due within 4 s are later.
+    let is_next = (3.05f64 / 4.0).powi(2);
+    for period in [10_000, 1_000_000] {
+        assert!(near(arms(period, Estimate::Likely), 40.0 * is_next));
+    }
+    assert_eq!(arms(1_000_000, Estimate::Least), 0.0);
+    // A vCPU that is woken twice a second cannot put it off more often.
+    assert!(near(arms(500_000_000, Estimate::Most), 4.0));
 }
 
 #[test]
