@@ -145,10 +145,11 @@ mod tests {
             .any(|package| package.name == "linux-source-6.12" && package.group == "kernel"));
         assert!(packages.iter().all(|package| !package.purpose.is_empty()));
         let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
-        for group in ["checks", "benches"] {
+        let groups = ["benches", "checks", "browser"];
+        for group in groups {
             assert!(optional.iter().any(|package| package.group == group));
         }
-        let known = |package: &&Package| ["checks", "benches"].contains(&package.group.as_str());
+        let known = |package: &&Package| groups.contains(&package.group.as_str());
         assert!(optional.iter().all(known), "{optional:?}");
     }
 
