@@ -32,18 +32,18 @@ kernels: build ## the images of host and guest, with and without the series (12 
 emulator: build ## QEMU from Debian's source, with the fix that nested guests need (4 min, network)
 	$(PARATICK) emulator build
 
-demo: deps build ## from a bare machine to the table of exits (25 min; 5 when all is built)
+demo: deps build ## from a bare machine to the table of exits and a report (16 min; 5 when all is built)
 	$(PARATICK) doctor
 	$(PARATICK) emulator build
 	$(PARATICK) kernel build
 	$(PARATICK) bench quick --report
 
-test: test-quick test-boot ## every test (25 min)
+test: test-quick test-boot ## every test (35 min)
 
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
 	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test browser
 
-test-boot: kernels emulator ## boots kernels under emulation (10 min)
+test-boot: kernels emulator ## boots kernels under emulation (15 min, and kernels and emulator)
 	$(CARGO) test --release --locked --no-fail-fast -p paratick --test boot -- --test-threads=1
 
 check: lint check-series ## lints, and the kernel series (12 min)

@@ -173,3 +173,42 @@ fn a_file_that_holds_no_results_is_not_shown() {
     fs::write(&file, "[]").unwrap();
     refused("not a results file");
 }
+
+/// The same for the benches of programs.
+fn refused_program(args: &[&str], words: &[&str]) {
+    let cache = TempDir::new().unwrap();
+    let mut command = paratick(&["bench"]);
+    command
+        .args(args)
+        .env("PARATICK_CACHE", cache.path())
+        .env("PARATICK_AGENT", "/no/such/agent");
+    let output = command.assert().code(2).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    for word in words {
+        assert!(said.contains(word), "{args:?} said {said}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn programs_tests_and_sizes_that_do_not_exist_are_named_with_those_that_do() {
+    let unknown = ["sequential", "--programs", "x264,quake"];
+    refused_program(&unknown, &["no program 'quake'", "povray", "hint: "]);
+    // The agent's own kernels need threads.
+    let kernel = ["sequential", "--programs", "stencil"];
+    refused_program(&kernel, &["no program 'stencil'"]);
+    let size = ["multithreaded", "--sizes", "small,huge"];
+    refused_program(&size, &["'huge'", "medium"]);
+    let test = ["io", "--tests", "seqr-5k"];
+    refused_program(&test, &["no test 'seqr-5k'", "seqr-4k", "hint: "]);
+}
+
+#[test]
+fn a_disk_that_is_too_small_and_a_bad_program_of_ones_own_are_refused() {
+    let disk = ["io", "--disk", "16M"];
+    refused_program(&disk, &["--disk 16M is too small", "64M", "hint: "]);
+    let own = ["sequential", "--program", "sha256sum /bin/bash"];
+    refused_program(&own, &["NAME=COMMAND"]);
+    let taken = ["sequential", "--programs", "sort", "--program", "sort=true"];
+    refused_program(&taken, &["--program sort="]);
+}
