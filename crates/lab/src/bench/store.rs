@@ -55,7 +55,8 @@ pub fn latest(bench: &str, is_folder: bool) -> Result<PathBuf> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(&prefix)
                 && path.is_dir() == is_folder
-                && (is_folder || name.ends_with(".json"))
+                // Not the time line beside it.
+                && (is_folder || name.matches('.').count() == 1 && name.ends_with(".json"))
         })
         .max()
         .ok_or_else(|| {
