@@ -109,13 +109,10 @@ impl Bench {
     /// Measures, prints and, where it is asked for, reports.
     pub fn run(self) -> Result<ExitCode> {
         let outcomes = self.measure()?;
-        let report = match self.options.report {
-            true => Some(self.report(&outcomes)?),
-            false => None,
-        };
+        // First: what was measured is shown even where a report fails.
         let code = self.conclude(&outcomes)?;
-        if let Some(page) = report {
-            eprintln!("report: {}", page.display());
+        if self.options.report {
+            eprintln!("report: {}", self.report(&outcomes)?.display());
         }
         Ok(code)
     }
@@ -215,10 +212,8 @@ impl Bench {
                 println!("{}", serde_json::to_string_pretty(&all)?);
             }
         }
-        let sound = outcomes.iter().all(|outcome| {
-            say(outcome);
-            outcome.is_sound()
-        });
+        outcomes.iter().for_each(say);
+        let sound = outcomes.iter().all(Outcome::is_sound);
         eprintln!("results: {}", self.output.display());
         if sound {
             return Ok(ExitCode::SUCCESS);

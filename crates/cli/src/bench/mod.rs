@@ -48,7 +48,7 @@ pub enum Verb {
     /// The paper's whole evaluation: all of the benches below, a time line, and the report
     ///
     /// Results, time line and report.html go to a folder.  An interrupted run continues with
-    /// --resume; what a set takes is said when it begins.
+    /// --resume.  How long it will take is said first, as far as that was measured.
     Paper(paper::Options),
     /// Run thirteen real programs on one vCPU (the paper's section 6.1)
     ///

@@ -60,7 +60,7 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         accelerator: (!here).then(|| accel.to_string()),
         ns_per_instruction: (!here && accel == Accel::Tcg).then_some(1),
         exit_cost_ns: (!here && accel == Accel::Tcg).then_some(spec.exit_cost_ns),
-        parallel_clock: settings.parallel_clock,
+        parallel_clock: !here && accel == Accel::Tcg && settings.parallel_clock,
     };
     Ok(Environment {
         kernel_version: String::new(),
