@@ -5,11 +5,11 @@ use crate::support::{kernel, mode};
 use paratick_core::results::{self, Results};
 use std::{fs, path::Path, process::Command};
 
-fn bench(arguments: &[&str], output: &Path) -> (Option<i32>, String) {
+fn bench(mode: &str, arguments: &[&str], output: &Path) -> (Option<i32>, String) {
     let run = Command::new(assert_cmd::cargo::cargo_bin("paratick"))
         .arg("bench")
         .args(arguments)
-        .args(["--modes", "tickless", "--rounds", "1", "--repeat", "2"])
+        .args(["--modes", mode, "--rounds", "1", "--repeat", "2"])
         .arg("--kernel")
         .arg(kernel())
         .arg("--output")
@@ -30,12 +30,13 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
     let (code, said) = bench(
+        "tickless-stop",
         &[
             "sequential",
             "--program",
             "bad=echo no luck >&2; exit 3",
             "--program",
-            "good=sha256sum /bin/bash",
+            "good=sleep 0.02; sha256sum /bin/bash",
             "--exit-cost",
             "500",
         ],
@@ -44,8 +45,8 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
     assert_eq!(code, Some(1));
     assert!(said.contains("bad") && said.contains("code 3") && said.contains("no luck"));
     let results = read(&file);
-    assert!(results.cell("bad", mode("tickless")).is_none());
-    let good = results.cell("good", mode("tickless")).unwrap();
+    assert!(results.cell("bad", mode("tickless-stop")).is_none());
+    let good = results.cell("good", mode("tickless-stop")).unwrap();
     assert_eq!(good.samples.len(), 2);
     for sample in &good.samples {
         assert_eq!(sample.exits, sample.world_switches);
@@ -54,13 +55,23 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
         assert_eq!(sample.cpu_ns, Some(instructions + charged));
         assert!(sample.duration_ns.unwrap() >= charged);
     }
+    // Each process that ends leaves callbacks to RCU.
+    let idle = good.idle_entries.as_ref().unwrap();
+    assert!(
+        idle.decisions > 0 && idle.kept <= idle.decisions,
+        "{idle:?}"
+    );
+    assert!(
+        idle.rcu_waiting > 0 && idle.rcu_callbacks.contains_key("delayed_put_pid"),
+        "{idle:?}"
+    );
 }
 
 #[test]
 fn table_1_counts_guests_side_by_side_together() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("table1");
-    let (code, _) = bench(&["table1", "--quick", "--vcpus", "2"], &output);
+    let (code, _) = bench("tickless", &["table1", "--quick", "--vcpus", "2"], &output);
     assert_eq!(code, Some(0));
     let one = read(&output.join("table1-1.json"));
     let four = read(&output.join("table1-4.json"));

@@ -11,6 +11,7 @@ pub use cycle::timeline;
 
 use paratick_core::{
     cause::Cause,
+    idle::IdleEntries,
     mode::{Mode, TickMode},
     results::{Environment, Plan, PlannedWorkload, Program, Results, Sample, SCHEMA},
     units::Hz,
@@ -141,6 +142,7 @@ pub fn results(bench: &Bench) -> Results {
             rounds_at_most: None,
             precision: None,
             repeats: REPEATS,
+            idle_entries: true,
         },
         environment: environment(bench),
         cells: Vec::new(),
@@ -160,6 +162,16 @@ pub fn results(bench: &Bench) -> Results {
                 let mut sample = shape.sample(&mut noise);
                 (sample.round, sample.repeat) = (nth / REPEATS + 1, nth % REPEATS + 1);
                 results.add(planned, *mode, sample);
+            }
+            if mode.tick == TickMode::TicklessStop && !matches!(bench.name, "quick" | "table1") {
+                let decisions = *idles as u64 * u64::from(bench.vcpus);
+                let entries = IdleEntries {
+                    decisions,
+                    kept: decisions / 3,
+                    rcu_waiting: decisions / 4,
+                    rcu_callbacks: BTreeMap::from([("mt_free_rcu".into(), 300)]),
+                };
+                results.set_idle_entries(&planned.workload, *mode, entries);
             }
         }
     }

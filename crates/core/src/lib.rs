@@ -5,6 +5,7 @@ pub mod cause;
 pub mod compare;
 pub mod exit_cost;
 pub mod exits;
+pub mod idle;
 pub mod mode;
 pub mod model;
 pub mod reason;

@@ -14,6 +14,7 @@ pub use read::{read, ReadError};
 
 use crate::{
     cause::Cause,
+    idle::IdleEntries,
     mode::{Mode, TickMode},
     stats::{self, Comparison, Observation, Summary},
 };
@@ -60,6 +61,10 @@ pub struct Plan {
     pub precision: Option<f64>,
     /// How often each workload runs in each guest.
     pub repeats: u32,
+    /// Each workload runs once more, in the first guest whose kernel stops its tick
+    /// wherever it can (`tickless-stop`), to count its idle entries.
+    #[serde(default)]
+    pub idle_entries: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +103,10 @@ pub struct Cell {
     pub work: u64,
     pub unit: String,
     pub samples: Vec<Sample>,
+    /// What the guests' kernel decided at idle entry, in a run that is none of the samples: to
+    /// count it takes time.
+    #[serde(default)]
+    pub idle_entries: Option<IdleEntries>,
     /// Median and interval of every figure; `null` where no sample has it.
     #[serde(default)]
     pub summary: BTreeMap<Figure, Option<Summary>>,
@@ -191,9 +200,19 @@ impl Results {
                 work: workload.work,
                 unit: workload.unit.clone(),
                 samples: vec![sample],
+                idle_entries: None,
                 summary: BTreeMap::new(),
                 versus: BTreeMap::new(),
             }),
+        }
+    }
+
+    /// Keeps them with the samples of the same guest, if there are any.
+    pub fn set_idle_entries(&mut self, workload: &str, mode: Mode, entries: IdleEntries) {
+        let mut cells = self.cells.iter_mut();
+        let found = cells.find(|cell| cell.workload == workload && cell.mode == mode);
+        if let Some(cell) = found {
+            cell.idle_entries = Some(entries);
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The project's own workloads: what each is, how much it does by default, what it reports.
 
+use crate::idle::IdleEntries;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -148,6 +149,9 @@ pub struct Report {
     pub cpu_system_ticks: u64,
     pub cpu_idle_ticks: u64,
     pub cpu_steal_ticks: u64,
+    /// Inside the window; none: they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_entries: Option<IdleEntries>,
     /// What only this workload reports.
     #[serde(flatten)]
     pub more: BTreeMap<String, serde_json::Value>,

@@ -30,7 +30,7 @@ pub fn run(options: &Options) -> Result<Measured> {
             .collect();
         let pinned = pin(0);
         barrier.pass(WARM_UP);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             barrier.pass(options.work);
             Ok(options.work)
         });

@@ -17,7 +17,7 @@ pub fn run(options: &Options) -> Result<Measured> {
     let mut buffer = Box::new(Buffer([0; BLOCK]));
     pin(0)?;
     disk.read(WARM_UP, &mut buffer)?;
-    measure(options.window, || disk.read(options.work, &mut buffer))
+    measure(options, || disk.read(options.work, &mut buffer))
 }
 
 /// O_DIRECT wants memory that is aligned as the device's blocks are.

@@ -78,7 +78,7 @@ fn in_threads(options: &Options, first: impl FnOnce() -> Result<u64>) -> Result<
             })
             .collect();
         let pinned = pin(0);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             meet.wait();
             let done = first();
             meet.wait();

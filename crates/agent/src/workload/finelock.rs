@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<Measured> {
             })
             .collect();
         let pinned = pin(0);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             field.work(0, updates);
             Ok(options.work)
         });

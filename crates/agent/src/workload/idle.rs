@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::{thread, time::Duration};
 
 pub fn run(options: &Options) -> Result<Measured> {
-    measure(options.window, || {
+    measure(options, || {
         thread::sleep(Duration::from_millis(options.work));
         Ok(options.work)
     })

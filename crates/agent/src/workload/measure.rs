@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The window around the measured part, and what the guest itself can say about it.
 
+use super::{idle_entries::Counter, options::Options};
 use anyhow::{Context, Result};
+use paratick_core::idle::IdleEntries;
 use paratick_host::marker;
 use std::{
     collections::BTreeMap,
@@ -17,6 +19,8 @@ pub struct Measured {
     pub user_ns: u64,
     pub system_ns: u64,
     pub cpu: CpuTicks,
+    /// None: they were not to be counted.
+    pub idle_entries: Option<IdleEntries>,
     pub more: BTreeMap<String, serde_json::Value>,
 }
 
@@ -40,24 +44,30 @@ pub struct CpuTicks {
 /// Time in which the last wake-ups of the preparation die away before the window opens.
 const SETTLE: Duration = Duration::from_millis(60);
 
-/// Runs `work` inside window `window`; it returns the units that it did.
-pub fn measure(window: u32, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+/// Runs `work` inside the window that the options name; it returns the units that it did.
+pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+    let counter = options.idle_entries.then(Counter::start).transpose()?;
     std::thread::sleep(SETTLE);
+    let before = counter.as_ref().map(Counter::read).transpose()?;
     let cpu = cpu_ticks()?;
     let (user, system) = process_times();
-    marker::open(window);
+    marker::open(options.window);
     let start = Instant::now();
     let done = work();
     let duration = start.elapsed();
-    marker::close(window);
+    marker::close(options.window);
     let (user_after, system_after) = process_times();
     let cpu_after = cpu_ticks()?;
+    let after = counter.as_ref().map(Counter::read).transpose()?;
     Ok(Measured {
         work: done?,
         duration_ns: duration.as_nanos() as u64,
         user_ns: user_after.saturating_sub(user),
         system_ns: system_after.saturating_sub(system),
         cpu: cpu_after.since(cpu),
+        idle_entries: after
+            .zip(before)
+            .map(|(after, before)| after.since(&before)),
         more: BTreeMap::new(),
     })
 }

@@ -11,6 +11,7 @@ mod cpu;
 mod finelock;
 mod futex;
 mod idle;
+mod idle_entries;
 mod measure;
 mod options;
 mod pingpong;
@@ -78,12 +79,13 @@ fn report(options: &Options, measured: Measured) -> Report {
         cpu_system_ticks: measured.cpu.system,
         cpu_idle_ticks: measured.cpu.idle,
         cpu_steal_ticks: measured.cpu.steal,
+        idle_entries: measured.idle_entries,
         more: measured.more,
     }
 }
 
 fn usage() -> String {
-    let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
+    let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N] [--idle-entries]\n\
         \x20      block also: [--device PATH] [--pattern random|sequential]\n\
         \x20      itimer also: [--period-us N]\n\
         \x20      sync also: [--rate PER-SECOND]\n\

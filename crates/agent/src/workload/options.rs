@@ -11,6 +11,8 @@ pub struct Options {
     /// The window's number in the host's counts.
     pub window: u32,
     pub threads: usize,
+    /// Count what the kernel decides when CPUs go idle.  It takes time: not in runs that are timed.
+    pub idle_entries: bool,
     pub device: PathBuf,
     pub pattern: Pattern,
     pub period_us: u32,
@@ -43,6 +45,7 @@ impl Options {
             work: workload.work,
             window: 1,
             threads: workload.threads.on(cpus),
+            idle_entries: false,
             device: "/dev/vda".into(),
             pattern: Pattern::Random,
             period_us: 1000,
@@ -56,6 +59,10 @@ impl Options {
             if flag == "--" {
                 options.command = rest.cloned().collect();
                 break;
+            }
+            if flag == "--idle-entries" {
+                options.idle_entries = true;
+                continue;
             }
             let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
             options.set(flag, value)?;
@@ -122,6 +129,9 @@ mod tests {
     fn options_replace_defaults() {
         let options = parse(&["cpu", "--work", "7", "--window", "9", "--threads", "1"]).unwrap();
         assert_eq!((options.work, options.threads, options.window), (7, 1, 9));
+        assert!(!options.idle_entries);
+        let options = parse(&["cpu", "--idle-entries", "--work", "7"]).unwrap();
+        assert_eq!((options.work, options.idle_entries), (7, true));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn run(options: &Options) -> Result<Measured> {
 fn lead(options: &Options, to: OwnedFd, from: &OwnedFd) -> Result<Measured> {
     pin(0)?;
     round_trips(WARM_UP, &to, from)?;
-    measure(options.window, || round_trips(options.work, &to, from))
+    measure(options, || round_trips(options.work, &to, from))
 }
 
 fn round_trips(count: u64, to: &OwnedFd, from: &OwnedFd) -> Result<u64> {

@@ -24,7 +24,7 @@ const TAIL: u64 = 2000;
 /// Runs the command as often as `--work` says, or until it fails.
 pub fn run(options: &Options) -> Result<Measured> {
     let output = memory_file()?;
-    let measured = measure(options.window, || {
+    let measured = measure(options, || {
         for _ in 0..options.work {
             let status = run_once(options, &output)?;
             if !status.success() {

@@ -21,7 +21,7 @@ pub fn run(options: &Options) -> Result<Measured> {
         }
         pin(0)?;
         sleeps(WARM_UP);
-        measure(options.window, || Ok(sleeps(options.work)))
+        measure(options, || Ok(sleeps(options.work)))
     })
 }
 

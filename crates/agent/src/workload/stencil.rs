@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<Measured> {
             .collect();
         let pinned = pin(0);
         grid.relax(0, 0..WARM_UP);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             grid.relax(0, WARM_UP..last);
             Ok(options.work)
         });

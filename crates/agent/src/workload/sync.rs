@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<Measured> {
             .collect();
         let pinned = pin(0);
         meeting.attend(0, 0, warm_up);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             meeting.begin_again();
             meeting.attend(0, warm_up, last);
             Ok(options.work)

@@ -72,7 +72,7 @@ fn in_threads(options: &Options, watch: impl FnOnce() -> Result<()>) -> Result<M
             })
             .collect();
         let pinned = pin(0);
-        let measured = measure(options.window, || {
+        let measured = measure(options, || {
             meet.wait();
             let watched = watch();
             meet.wait();

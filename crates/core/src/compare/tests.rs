@@ -31,6 +31,7 @@ fn empty() -> Results {
             rounds_at_most: None,
             precision: None,
             repeats: 2,
+            idle_entries: false,
         },
         environment: Environment::default(),
         cells: Vec::new(),

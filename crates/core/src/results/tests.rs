@@ -45,6 +45,7 @@ fn results(modes: &[&str], rounds: u32) -> Results {
             repeats: 2,
             rounds_at_most: None,
             precision: None,
+            idle_entries: false,
         },
         environment: Environment::default(),
         cells: Vec::new(),
@@ -249,6 +250,8 @@ fn the_document_describes_every_field_and_no_other() {
     let mut results = measured();
     let guests = &mut results.environment.qemu_command_lines.guests;
     guests.insert(mode("paratick"), Vec::new());
+    results.set_idle_entries("pingpong", mode("tickless"), IdleEntries::default());
+    assert!(results.cells[0].idle_entries.is_some());
     results.plan.workloads[0].program = Some(Program {
         command: "x264 video.y4m".into(),
         prepare: None,
@@ -264,11 +267,12 @@ fn the_document_describes_every_field_and_no_other() {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 7] = [
+    const MAPS: [&str; 8] = [
         "exits_by_reason",
         "exits_by_cause",
         "msr_writes",
         "metrics",
+        "rcu_callbacks",
         "guests",
         "kernel_config",
         "versus",

@@ -21,6 +21,7 @@ fn cell(work: u64, samples: Vec<Sample>) -> Cell {
         work,
         unit: "round trips".into(),
         samples,
+        idle_entries: None,
         summary: BTreeMap::new(),
         versus: BTreeMap::new(),
     }

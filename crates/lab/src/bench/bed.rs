@@ -92,12 +92,23 @@ impl LabBed<'_> {
         };
         in_effect()?;
         ran();
-        let (runs, problems) = runs::all(&guests, &agent, &plan, &stock, ran)?;
+        let (runs, mut problems) = runs::all(&guests, &agent, &plan, &stock, ran)?;
         let samples = on.join(&guests, &runs, turn)?;
+        let mut idle_entries = Vec::new();
+        if turn.counts_idle_entries(&plan) {
+            let through = runs.iter().filter(|run| run.repeat == plan.repeats);
+            for run in through {
+                match runs::idle_entries(&guests, &agent, run)? {
+                    Ok(entries) => idle_entries.push(entries),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+        }
         // Again: a guest whose virtual ticks stay away goes back to its own.
         in_effect()?;
         let measured = Measured {
             samples,
+            idle_entries,
             command_line: guests[0].command_line().to_vec(),
             kernel: guests[0].ready().kernel.clone(),
             problems,

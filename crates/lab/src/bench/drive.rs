@@ -5,7 +5,8 @@
 use crate::progress::{Event, Events};
 use anyhow::Result;
 use paratick_core::{
-    mode::Mode,
+    idle::IdleEntries,
+    mode::{Mode, TickMode},
     results::{Plan, PlannedWorkload, Results, Sample},
 };
 use std::{
@@ -25,10 +26,21 @@ pub struct Turn {
     pub mode: Mode,
 }
 
+impl Turn {
+    /// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at
+    /// each of them, if it could.
+    pub fn counts_idle_entries(self, plan: &Plan) -> bool {
+        let stops = self.mode.tick == TickMode::TicklessStop && !self.mode.poll;
+        plan.idle_entries && stops && self.round == 1
+    }
+}
+
 /// What one guest gave.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub samples: Vec<(PlannedWorkload, Sample)>,
+    /// By workload, where they were counted.
+    pub idle_entries: Vec<(String, IdleEntries)>,
     /// As it was started.
     pub command_line: Vec<String>,
     /// As `uname -r` says in it.
@@ -239,6 +251,9 @@ fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
             )));
         }
         results.add(&workload, turn.mode, sample);
+    }
+    for (workload, entries) in measured.idle_entries {
+        results.set_idle_entries(&workload, turn.mode, entries);
     }
 }
 

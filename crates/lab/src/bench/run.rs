@@ -91,6 +91,7 @@ pub fn plan(
         repeats,
         rounds_at_most: None,
         precision: None,
+        idle_entries: false,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
 };
 use anyhow::Result;
 use paratick_core::{
+    idle::IdleEntries,
     results::{Plan, PlannedWorkload, Program},
     workload::Report,
 };
@@ -68,7 +69,8 @@ pub fn all(
         let mut failed = Vec::new();
         for workload in &workloads {
             window += 1;
-            match in_each(guests, |guest| run_one(guest, agent, workload, window))? {
+            let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
+            match in_each(guests, run)? {
                 Ok(reports) => runs.push(Run {
                     workload: (*workload).clone(),
                     repeat,
@@ -88,6 +90,29 @@ pub fn all(
         workloads.retain(|workload| !failed.contains(&workload.workload));
     }
     Ok((runs, problems))
+}
+
+/// Lets a run's workload run once more, and says what its guests' kernels decided at idle entry.
+/// Its window is not for counting exits: the probes take time.
+pub fn idle_entries(
+    guests: &[Guest],
+    agent: &str,
+    run: &Run,
+) -> Result<Said<(String, IdleEntries)>> {
+    let workload = &run.workload;
+    let again = |guest: &Guest| run_one(guest, agent, workload, 0, &["--idle-entries"]);
+    let reports = match in_each(guests, again)? {
+        Ok(reports) => reports,
+        Err(why) => {
+            let name = &workload.workload;
+            return Ok(Err(format!("counting idle entries of {name}: {why}")));
+        }
+    };
+    let mut sum = IdleEntries::default();
+    for entries in reports.into_iter().filter_map(|report| report.idle_entries) {
+        sum.add(entries);
+    }
+    Ok(Ok((workload.workload.clone(), sum)))
 }
 
 /// What a guest said; the text is why its workload failed.
@@ -127,7 +152,10 @@ fn preparation(
         return Some(stock::preparation(folder, agent));
     }
     // All jobs of fio read the same files.
-    let is_fio = program.command.split(' ').next() == Some(programs::io_package());
+    let is_fio = program
+        .command
+        .split(' ')
+        .any(|word| word == programs::io_package());
     let known = is_fio && *has_fio;
     *has_fio |= is_fio;
     Some(match known {
@@ -151,6 +179,7 @@ fn run_one(
     agent: &str,
     workload: &PlannedWorkload,
     window: u32,
+    more: &[&str],
 ) -> Result<Said<Report>> {
     let (work, window) = (workload.work.to_string(), window.to_string());
     let (name, command) = match &workload.program {
@@ -160,6 +189,7 @@ fn run_one(
     let mut argv = vec![
         agent, "workload", name, "--work", &work, "--window", &window,
     ];
+    argv.extend(more);
     argv.extend(
         command
             .map(|command| ["--root", programs::ROOT, "--", "sh", "-c", command])

@@ -245,6 +245,7 @@ fn programs_on(
         plan: Plan {
             rounds_at_most: most,
             precision: most.map(|_| PRECISION),
+            idle_entries: true,
             ..super::plan(vcpus, papers_modes(), programs, rounds, repeats)
         },
         memory: PROGRAMS_MEMORY,

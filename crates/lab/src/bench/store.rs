@@ -260,6 +260,7 @@ mod tests {
                 }],
                 rounds: 1,
                 repeats: 2,
+                idle_entries: false,
                 rounds_at_most: None,
                 precision: None,
             },

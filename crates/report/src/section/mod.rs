@@ -5,6 +5,7 @@
 mod causes;
 mod cycle;
 mod environment;
+mod idle_entries;
 mod method;
 mod quick;
 mod relative;

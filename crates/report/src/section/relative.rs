@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Figures 4 to 6 and Tables 2 to 4: each benchmark relative to a baseline, and their average.
 
-use super::summary::{average, changes, printed};
+use super::{
+    idle_entries,
+    summary::{average, changes, printed},
+};
 use crate::{
     change::{self, Change, Metric, BASELINES, TICKLESS_STOP},
     number,
@@ -75,6 +78,15 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
                 );
                 section.blocks.push(figure(set, baseline, kind));
             }
+        }
+        if let Some(table) = idle_entries::table(set) {
+            section.heading(
+                format!("{}-idle", set.slug()),
+                format!("Why the tick stays, {}", set.name()),
+            );
+            section.text(idle_entries::ABOUT);
+            section.table(table);
+            section.text(idle_entries::callbacks(set));
         }
     }
     Some(section)
@@ -224,7 +236,7 @@ fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
 }
 
 /// With the workload of the paper's suite that it stands for.
-fn label(set: &Set, name: &str) -> String {
+pub fn label(set: &Set, name: &str) -> String {
     let planned = set
         .main()
         .plan

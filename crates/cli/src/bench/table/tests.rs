@@ -40,6 +40,7 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
             workloads: vec![workload.clone()],
             rounds,
             repeats: 2,
+            idle_entries: false,
             rounds_at_most: None,
             precision: None,
         },

@@ -54,6 +54,7 @@ fn results(rounds: u32) -> Results {
             workloads: vec![workload("cpu"), workload("idle")],
             rounds,
             repeats: 2,
+            idle_entries: false,
             rounds_at_most: None,
             precision: None,
         },
