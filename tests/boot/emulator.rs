@@ -121,3 +121,24 @@ fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
         "{added_up:?}"
     );
 }
+
+/// Threads that hand locks to each other sleep and wake thousands of times, and between the STI
+/// and the HLT of each time an interrupt may end a time slice.  A wake-up that is lost there costs
+/// dozens of milliseconds, because a guest with virtual ticks has none while it is idle.
+#[test]
+fn a_wake_up_between_sti_and_hlt_is_not_lost() {
+    let mut spec = HostSpec::for_guests(kernel(), 4, Size::mib(512));
+    spec.parallel_clock = true;
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    let guest = guest_on(&host, kernel(), 4, "paratick", &[]);
+    let once = || {
+        let measured = workload(&host, &guest, "finelock", &["--work", "500"]);
+        measured.report("duration_ns") as f64 / 1e6
+    };
+    let durations: Vec<f64> = (0..12).map(|_| once()).collect();
+    let least = durations.iter().copied().fold(f64::INFINITY, f64::min);
+    let sound = |duration: &f64| *duration < least + 20.0;
+    assert!(durations.iter().all(sound), "{durations:?} ms");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
