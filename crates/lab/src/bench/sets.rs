@@ -224,6 +224,11 @@ pub fn at_other_costs(set: &Set) -> [Set; 2] {
         name: format!("{}-cost-{cost}", set.name),
         exit_cost_ns: cost,
         keeps_cost: true,
+        plan: Plan {
+            // They do not depend on it.
+            idle_entries: false,
+            ..set.plan.clone()
+        },
         ..set.clone()
     })
 }
