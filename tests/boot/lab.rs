@@ -31,6 +31,36 @@ fn the_command_s_streams_and_exit_code_pass_through() {
     .stderr("to err\n");
 }
 
+/// Where a guest has files of its own instead of the machine's.
+#[test]
+fn paratick_and_its_cache_may_lie_in_tmp() {
+    let folder = tempfile::Builder::new()
+        .prefix("paratick-")
+        .tempdir_in("/tmp")
+        .unwrap();
+    let built = assert_cmd::cargo::cargo_bin("paratick");
+    for name in ["paratick", "paratick-agent"] {
+        fs::copy(built.with_file_name(name), folder.path().join(name)).unwrap();
+    }
+    let cache = folder.path().join("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::write(cache.join("probe"), "seen").unwrap();
+    let script = format!(
+        "cat {cache}/probe; {folder}/paratick-agent workload idle --work 1 >/dev/null; env | grep -c PARATICK; echo x >/tmp/x",
+        cache = cache.display(),
+        folder = folder.path().display()
+    );
+    Command::new(folder.path().join("paratick"))
+        .args(["lab", "run", "--vcpus", "1", "--kernel"])
+        .arg(kernel())
+        .args(["--", "sh", "-c", &script])
+        .env("PARATICK_CACHE", &cache)
+        .env("PARATICK_QEMU", tools().qemu)
+        .assert()
+        .code(0)
+        .stdout("seen0\n");
+}
+
 #[test]
 fn a_command_that_hangs_is_stopped_at_its_limit() {
     let options = ["--timeout", "3s"];

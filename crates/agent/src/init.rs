@@ -2,11 +2,16 @@
 //! The first process of a host or a guest: mounts, a child that serves the machine, and reaping.
 
 use anyhow::{Context, Result};
+use paratick_host::guest::{is_hidden, SHOW};
 use rustix::{
     mount::{mount, mount_bind, MountFlags},
     process::{wait, WaitOptions},
 };
-use std::{path::Path, process::Command};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The machine's root file system as it is without the mounts below.
 pub const MACHINE: &str = "/run/paratick/machine";
@@ -68,6 +73,9 @@ pub fn run() -> ! {
 }
 
 fn prepare() -> Result<()> {
+    // As the kernel parameter `init` names it; there is no /proc yet that would know.
+    let agent = env::args_os().next().map(PathBuf::from);
+    let agent = agent.as_deref().and_then(Path::parent);
     mount_one(&needed("tmpfs", "/run", "mode=755"))?;
     fs_err::create_dir_all(MACHINE)?;
     mount_bind("/", MACHINE).context("binding the machine's root file system")?;
@@ -77,6 +85,10 @@ fn prepare() -> Result<()> {
             _ => {}
         }
     }
+    let cache = env::var_os(SHOW).map(PathBuf::from);
+    for folder in agent.into_iter().chain(cache.as_deref()) {
+        show(folder)?;
+    }
     for (target, link) in LINKS {
         let _ = std::os::unix::fs::symlink(target, link);
     }
@@ -85,6 +97,16 @@ fn prepare() -> Result<()> {
         eprintln!("no loopback network: {error}");
     }
     Ok(())
+}
+
+/// Brings a folder of the machine's back to its place, where a folder of our own hides it.
+fn show(folder: &Path) -> Result<()> {
+    let Some(relative) = folder.strip_prefix("/").ok().filter(|_| is_hidden(folder)) else {
+        return Ok(());
+    };
+    fs_err::create_dir_all(folder)?;
+    let from = Path::new(MACHINE).join(relative);
+    mount_bind(&from, folder).with_context(|| format!("showing {}", folder.display()))
 }
 
 fn mount_one(entry: &Mount) -> Result<()> {
@@ -104,6 +126,7 @@ fn mount_one(entry: &Mount) -> Result<()> {
 fn serve_until_it_ends() -> Result<()> {
     let child = Command::new("/proc/self/exe")
         .arg("serve")
+        .env_remove(SHOW)
         .spawn()
         .context("starting the agent")?;
     loop {

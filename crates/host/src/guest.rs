@@ -4,6 +4,17 @@
 use paratick_core::wire::{DiskSource, GuestConfig, Machine, GUEST_PORT};
 use std::path::{Path, PathBuf};
 
+/// Hosts and guests of the lab have folders of their own in these places, not the machine's.
+pub const OWN_FOLDERS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
+/// The kernel parameter, which becomes a variable of the first process's, that names a folder of
+/// the machine's to be seen all the same.
+pub const SHOW: &str = "PARATICK_SHOW";
+
+/// Whether a host or guest of the lab's would not see this folder by itself.
+pub fn is_hidden(folder: &Path) -> bool {
+    OWN_FOLDERS.iter().any(|own| folder.starts_with(own))
+}
+
 /// Where a guest's things are on its host.
 #[derive(Clone, Debug)]
 pub struct Places {

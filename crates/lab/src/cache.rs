@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where built things are kept: outside the tree, keyed by what they are made of.
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
+use paratick_host::guest::{is_hidden, SHOW};
 use sha2::{Digest, Sha256};
 use std::{env, path::PathBuf};
 
@@ -16,6 +17,19 @@ pub fn dir() -> Result<PathBuf> {
     let home = env::var_os("HOME")
         .context("no place for the cache: HOME is not set\nhint: set PARATICK_CACHE to a folder")?;
     Ok(PathBuf::from(home).join(".cache/paratick"))
+}
+
+/// The kernel parameter that shows the cache to a host or guest which would not see it.
+pub fn shown() -> Result<Option<String>> {
+    let dir = std::path::absolute(dir()?).context("the cache's path")?;
+    let name = dir.display().to_string();
+    if !is_hidden(&dir) {
+        return Ok(None);
+    }
+    if name.contains(|c: char| c.is_whitespace() || c == '"') {
+        bail!("the cache {name:?} cannot be shown to guests\nhint: set PARATICK_CACHE to a folder without spaces in its name");
+    }
+    Ok(Some(format!("{SHOW}={name}")))
 }
 
 /// A key of 16 hex digits for what something is made of; the order of `parts` matters.

@@ -74,7 +74,7 @@ impl GuestSpec {
             memory: self.memory,
             mode: self.mode,
             machine: self.machine,
-            append: self.append.clone(),
+            append: tools.shown.iter().chain(&self.append).cloned().collect(),
             disk: self.disk.map(|disk| match (disk, place) {
                 (Disk::Memory(size), _) => DiskSource::Memory(size),
                 (Disk::Scratch(number), Place::Lab) => DiskSource::File(qemu::disk_in_host(number)),

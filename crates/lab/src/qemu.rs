@@ -47,6 +47,7 @@ pub fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
     if spec.accel.resolve() == Accel::Tcg {
         parameters.extend(EMULATED_TIME.map(String::from));
     }
+    parameters.extend(tools.shown.clone());
     parameters.extend(spec.append.iter().cloned());
     parameters
 }

@@ -2,6 +2,7 @@
 //! The programs that a lab is made of.
 
 use crate::{
+    cache,
     emulator::{self, Emulator, Variant},
     progress::Events,
 };
@@ -25,6 +26,8 @@ pub struct Tools {
     pub agent: PathBuf,
     /// The emulator's plugin that counts world switches.
     pub plugin: Option<PathBuf>,
+    /// The kernel parameter that shows the cache to hosts and guests, where they need one for it.
+    pub shown: Option<String>,
 }
 
 impl Tools {
@@ -32,17 +35,17 @@ impl Tools {
     pub fn find(events: Events) -> Result<Tools> {
         // The agent first: what is quickly found missing should not be found after a build.
         let agent = find_agent()?;
-        Ok(Tools::with(emulator::ensure(events)?, agent))
+        Tools::with(emulator::ensure(events)?, agent)
     }
 
     /// For showing what would be run: nothing is built.
     pub fn built() -> Result<Tools> {
         let agent = find_agent()?;
         if let Some(qemu) = named_qemu()? {
-            return Ok(Tools::with(emulator::named(qemu)?, agent));
+            return Tools::with(emulator::named(qemu)?, agent);
         }
         match emulator::built(Variant::Fixed)? {
-            Some(emulator) => Ok(Tools::with(emulator, agent)),
+            Some(emulator) => Tools::with(emulator, agent),
             None => bail!(
                 "the lab's emulator is not built\nhint: `paratick emulator build` builds it, once"
             ),
@@ -53,16 +56,17 @@ impl Tools {
     pub fn of_the_machine() -> Result<Tools> {
         let agent = find_agent()?;
         let qemu = named_qemu()?.map_or_else(system_qemu, Ok)?;
-        Ok(Tools::with(emulator::named(qemu)?, agent))
+        Tools::with(emulator::named(qemu)?, agent)
     }
 
-    pub fn with(emulator: Emulator, agent: PathBuf) -> Tools {
-        Tools {
+    pub fn with(emulator: Emulator, agent: PathBuf) -> Result<Tools> {
+        Ok(Tools {
             qemu: emulator.qemu,
             firmware: emulator.firmware,
             plugin: emulator.plugin,
             agent,
-        }
+            shown: cache::shown()?,
+        })
     }
 }
 

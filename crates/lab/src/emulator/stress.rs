@@ -78,7 +78,7 @@ impl Counts {
 impl Stress {
     pub fn run(&self, events: Events) -> Result<Outcome> {
         let begun = Instant::now();
-        let tools = Tools::with(self.emulator.clone(), tools::find_agent()?);
+        let tools = Tools::with(self.emulator.clone(), tools::find_agent()?)?;
         let mut spec = HostSpec::for_guests(&self.kernel, 2, Size::mib(256));
         spec.accel = Accel::Tcg;
         let mut outcome = Outcome {
