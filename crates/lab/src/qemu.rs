@@ -16,6 +16,9 @@ const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3d
 /// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
 /// measure at boot (with loops that take seconds here) or to watch later.
 const EMULATED_TIME: [&str; 3] = ["tsc_early_khz=1000000", "tsc=reliable", "no_timer_check"];
+/// CPUs come up one after the other: those that wait for their turn would only spin, and with 64
+/// of them on the parallel clock the emulator has nothing else to do.
+const EMULATED_START: &str = "cpuhp.parallel=0";
 
 pub fn agent_socket(run: &Path) -> PathBuf {
     run.join("agent")
@@ -46,6 +49,7 @@ pub fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
     parameters.push("kvm.halt_poll_ns=0".into());
     if spec.accel.resolve() == Accel::Tcg {
         parameters.extend(EMULATED_TIME.map(String::from));
+        parameters.push(EMULATED_START.into());
     }
     parameters.extend(tools.shown.clone());
     parameters.extend(spec.append.iter().cloned());
