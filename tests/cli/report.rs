@@ -59,6 +59,11 @@ fn a_whole_evaluation_has_every_section_in_order() {
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));
     assert!(places.is_sorted(), "{places:?}");
     assert!(!page.contains("Not in this report"));
+    // Once in each section, with a table for each set.
+    assert_eq!(page.matches("Why the tick stays</h3>").count(), 3);
+    let table = "<span>What tickless-stop finds when vCPUs go idle: multithreaded";
+    assert_eq!(page.matches(table).count(), 3);
+    assert!(page.contains("Callbacks given to RCU"));
     for printed in ["paper −50", "paper +12", "paper −18", "160\u{202f}000"] {
         assert!(page.contains(printed), "{printed}");
     }

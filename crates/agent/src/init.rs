@@ -73,9 +73,8 @@ pub fn run() -> ! {
 }
 
 fn prepare() -> Result<()> {
-    // As the kernel parameter `init` names it; there is no /proc yet that would know.
+    // As the kernel parameter `init` names it: /proc is not mounted yet.
     let agent = env::args_os().next().map(PathBuf::from);
-    let agent = agent.as_deref().and_then(Path::parent);
     mount_one(&needed("tmpfs", "/run", "mode=755"))?;
     fs_err::create_dir_all(MACHINE)?;
     mount_bind("/", MACHINE).context("binding the machine's root file system")?;
@@ -86,8 +85,8 @@ fn prepare() -> Result<()> {
         }
     }
     let cache = env::var_os(SHOW).map(PathBuf::from);
-    for folder in agent.into_iter().chain(cache.as_deref()) {
-        show(folder)?;
+    for path in agent.iter().chain(&cache) {
+        show(path)?;
     }
     for (target, link) in LINKS {
         let _ = std::os::unix::fs::symlink(target, link);
@@ -99,14 +98,21 @@ fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Brings a folder of the machine's back to its place, where a folder of our own hides it.
-fn show(folder: &Path) -> Result<()> {
-    let Some(relative) = folder.strip_prefix("/").ok().filter(|_| is_hidden(folder)) else {
+/// Brings a file or folder of the machine back to its place, where a folder of our own hides it.
+fn show(path: &Path) -> Result<()> {
+    let Some(relative) = path.strip_prefix("/").ok().filter(|_| is_hidden(path)) else {
         return Ok(());
     };
-    fs_err::create_dir_all(folder)?;
     let from = Path::new(MACHINE).join(relative);
-    mount_bind(&from, folder).with_context(|| format!("showing {}", folder.display()))
+    if from.is_dir() {
+        fs_err::create_dir_all(path)?;
+    } else if !from.exists() {
+        return Ok(());
+    } else {
+        path.parent().map_or(Ok(()), fs_err::create_dir_all)?;
+        fs_err::write(path, "")?;
+    }
+    mount_bind(&from, path).with_context(|| format!("showing {}", path.display()))
 }
 
 fn mount_one(entry: &Mount) -> Result<()> {

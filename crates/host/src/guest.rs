@@ -4,15 +4,15 @@
 use paratick_core::wire::{DiskSource, GuestConfig, Machine, GUEST_PORT};
 use std::path::{Path, PathBuf};
 
-/// Hosts and guests of the lab have folders of their own in these places, not the machine's.
+/// Folders that hosts and guests of the lab have of their own, instead of the machine's.
 pub const OWN_FOLDERS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
-/// The kernel parameter, which becomes a variable of the first process's, that names a folder of
-/// the machine's to be seen all the same.
+/// A kernel parameter that becomes an environment variable of the first process: a folder of the
+/// machine that is to be visible although it lies in one of [`OWN_FOLDERS`].
 pub const SHOW: &str = "PARATICK_SHOW";
 
-/// Whether a host or guest of the lab's would not see this folder by itself.
-pub fn is_hidden(folder: &Path) -> bool {
-    OWN_FOLDERS.iter().any(|own| folder.starts_with(own))
+/// Whether a host or guest of the lab does not see this path of the machine by itself.
+pub fn is_hidden(path: &Path) -> bool {
+    OWN_FOLDERS.iter().any(|own| path.starts_with(own))
 }
 
 /// Where a guest's things are on its host.

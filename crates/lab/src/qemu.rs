@@ -17,7 +17,7 @@ const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3d
 /// measure at boot (with loops that take seconds here) or to watch later.
 const EMULATED_TIME: [&str; 3] = ["tsc_early_khz=1000000", "tsc=reliable", "no_timer_check"];
 /// CPUs come up one after the other: those that wait for their turn would only spin, and with 64
-/// of them on the parallel clock the emulator has nothing else to do.
+/// of them on the parallel clock the emulator does nothing else.
 const EMULATED_START: &str = "cpuhp.parallel=0";
 
 pub fn agent_socket(run: &Path) -> PathBuf {

@@ -9,13 +9,14 @@ use crate::progress::Progress;
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 use paratick_core::{exits::WindowCounts, wire::Stream};
-use paratick_host::find_program;
+use paratick_host::{find_program, guest::OWN_FOLDERS};
 use paratick_lab::{
     exec::{Exec, Input},
     failure::Failure,
     guest::Guest,
     host::{Clock, Host},
     progress::Event,
+    tools::find_agent,
 };
 use std::{
     io::{IsTerminal, Write},
@@ -30,8 +31,6 @@ const TIME_LIMIT: u8 = 124;
 const NO_SUCH_COMMAND: u8 = 127;
 /// Around a command that marks no window itself; no workload uses so high a number.
 const WHOLE_COMMAND: u32 = 0xff_ffff;
-/// What is not the machine's inside.
-const OWN_INSIDE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev"];
 
 #[derive(Args)]
 pub struct Options {
@@ -92,7 +91,9 @@ fn find_command(name: &str) -> Result<PathBuf> {
         bail!("no command '{name}'\nhint: the guest runs what is installed on this machine; is it in PATH?");
     };
     let absolute = std::path::absolute(&program)?;
-    match OWN_INSIDE.iter().find(|top| absolute.starts_with(top)) {
+    let own = OWN_FOLDERS.iter().chain(&["/dev"]);
+    let agent = find_agent().is_ok_and(|agent| agent == absolute);
+    match own.filter(|_| !agent).find(|top| absolute.starts_with(top)) {
         Some(top) => bail!(
             "no command '{name}' in the guest: {top} is its own there\nhint: copy {} to another folder",
             absolute.display()

@@ -102,6 +102,7 @@ impl LabBed<'_> {
                     Ok(entries) => idle_entries.push(entries),
                     Err(problem) => problems.push(problem),
                 }
+                ran();
             }
         }
         // Again: a guest whose virtual ticks stay away goes back to its own.

@@ -33,6 +33,15 @@ impl Turn {
         let stops = self.mode.tick == TickMode::TicklessStop && !self.mode.poll;
         plan.idle_entries && stops && self.round == 1
     }
+
+    /// How many runs its guest makes; a boot counts as one.
+    fn runs(self, plan: &Plan) -> u64 {
+        let again = match self.counts_idle_entries(plan) {
+            true => plan.workloads.len() as u64,
+            false => 0,
+        };
+        per_guest(plan) + again
+    }
 }
 
 /// What one guest gave.
@@ -80,7 +89,7 @@ pub fn drive(
     let missing: VecDeque<Turn> = order(&results.plan)
         .filter(|turn| !results.has_guest(turn.mode, turn.round))
         .collect();
-    let clock = Clock::new(&results.plan, missing.len());
+    let clock = Clock::new(&results.plan, &missing);
     let mut drive = Drive {
         missing,
         failed: 0,
@@ -267,11 +276,10 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(plan: &Plan, guests: usize) -> Clock {
-        let per_guest = per_guest(plan);
+    fn new(plan: &Plan, turns: &VecDeque<Turn>) -> Clock {
         Clock {
-            per_guest,
-            total: per_guest * guests as u64,
+            per_guest: per_guest(plan),
+            total: turns.iter().map(|turn| turn.runs(plan)).sum(),
             done: 0,
             guests_done: 0,
             begun: Instant::now(),

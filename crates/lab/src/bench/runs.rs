@@ -152,10 +152,8 @@ fn preparation(
         return Some(stock::preparation(folder, agent));
     }
     // All jobs of fio read the same files.
-    let is_fio = program
-        .command
-        .split(' ')
-        .any(|word| word == programs::io_package());
+    let is_fio =
+        program.command.split(' ').find(|word| !word.contains('=')) == Some(programs::io_package());
     let known = is_fio && *has_fio;
     *has_fio |= is_fio;
     Some(match known {

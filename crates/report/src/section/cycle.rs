@@ -35,7 +35,7 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
             .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
-        if today_is_alike(timeline) {
+        if today_is_alike(&timeline.lines) {
             section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: a tick of its own takes three exits, a virtual one only that of the host's tick.");
         }
     }
@@ -43,12 +43,9 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
 }
 
 /// Whether paratick saves nothing here against today's kernel.
-fn today_is_alike(timeline: &Timeline) -> bool {
+fn today_is_alike(lines: &[Line]) -> bool {
     let exits = |tick| -> Option<Vec<Cause>> {
-        let line = timeline
-            .lines
-            .iter()
-            .find(|line| line.mode == plain(tick))?;
+        let line = lines.iter().find(|line| line.mode == plain(tick))?;
         let events = line.chosen.events.iter();
         Some(
             events
@@ -141,5 +138,31 @@ fn row(event: &Event) -> Vec<String> {
         What::Tick { what } => other(format!("virtual tick, {what}")),
         What::NoTick { what } => other(format!("no virtual tick, {what}")),
         What::End => other("halts again".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::tests::line;
+
+    #[test]
+    fn today_s_kernel_is_alike_where_it_has_the_same_exits() {
+        let of = |tick, causes: &[&str]| {
+            let exits = causes.iter().map(|cause| {
+                format!(r#"{{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "{cause}"}}"#)
+            });
+            let events: Vec<String> = exits.collect();
+            Line {
+                mode: plain(tick),
+                ..line(&events.join(","))
+            }
+        };
+        let paratick = of(TickMode::Paratick, &["halt", "ipi"]);
+        let same = of(TickMode::Tickless, &["halt", "ipi"]);
+        let more = of(TickMode::Tickless, &["halt", "arm", "ipi"]);
+        assert!(today_is_alike(&[same.clone(), paratick.clone()]));
+        assert!(!today_is_alike(&[more, paratick]));
+        assert!(!today_is_alike(&[same]));
     }
 }

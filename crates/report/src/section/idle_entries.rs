@@ -5,23 +5,45 @@ use super::{relative::label, summary::changes};
 use crate::{
     change::{self, Metric, TICKLESS_STOP},
     number,
-    page::Table,
+    page::{Section, Table},
     select::Set,
 };
 use paratick_core::idle::IdleEntries;
 use std::cmp::Reverse;
 
-pub const ABOUT: &str = "When a vCPU goes idle, the kernel looks for its next event. Is that due within the tick's period, the tick is kept: then neither kernel has anything to stop or to restart, the baseline's tick costs nothing extra, and a paratick guest has to arm a timer itself. Callbacks that wait for RCU are such an event: they come from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`) and from memory that is mapped and unmapped (`vm_area_free_rcu_cb` since Linux 6.4, `mt_free_rcu` since 6.1, which kernels of the paper's time did not have). Where most of the idle entries keep the tick, there is little that paratick could save. Counted by probes in one more run of each benchmark, in `tickless-stop`.";
+const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to arm a timer instead. Callbacks that wait for RCU are such an event. They come for instance from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped (`mt_free_rcu` since Linux 6.1, `vm_area_free_rcu_cb` since 6.4; the paper ran 5.10). The more often the tick is kept, the less is there for paratick to save when vCPUs go idle and wake; what it saves while they run is another matter. Counted by probes in one more run of each benchmark, in `tickless-stop`: RCU's callbacks can also wait where the tick was stopped before.";
 /// How many of RCU's callbacks are named.
 const CALLBACKS: usize = 6;
 
+/// A table for each set whose idle entries were counted, if there is any.
+pub fn add(section: &mut Section, sets: &[&Set], bench: &str) {
+    let tables: Vec<_> = sets
+        .iter()
+        .filter_map(|set| Some((set, table(set)?)))
+        .collect();
+    if tables.is_empty() {
+        return;
+    }
+    section.heading(format!("{bench}-idle"), "Why the tick stays");
+    section.text(ABOUT);
+    for (set, table) in tables {
+        section.table(table);
+        if let Some(callbacks) = callbacks(set) {
+            section.text(callbacks);
+        }
+    }
+}
+
 /// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
-pub fn table(set: &Set) -> Option<Table> {
+fn table(set: &Set) -> Option<Table> {
     let mut table = Table::new(
-        format!("Idle entries in {TICKLESS_STOP}: {}", set.name()),
+        format!(
+            "What {TICKLESS_STOP} finds when vCPUs go idle: {}",
+            set.name()
+        ),
         [
             "Benchmark",
-            "Idle entries",
+            "Looks for the next event",
             "Tick kept",
             "RCU callbacks waiting",
             "VM exits by paratick",
@@ -43,8 +65,8 @@ pub fn table(set: &Set) -> Option<Table> {
     (!table.groups.is_empty()).then_some(table)
 }
 
-/// Whose callbacks RCU had to call, in all benchmarks together.
-pub fn callbacks(set: &Set) -> String {
+/// Whose callbacks RCU had to call, in all benchmarks together; none: no callback was counted.
+fn callbacks(set: &Set) -> Option<String> {
     let mut sum = IdleEntries::default();
     for (_, entries) in counted(set) {
         sum.add(entries.clone());
@@ -55,10 +77,12 @@ pub fn callbacks(set: &Set) -> String {
     let callbacks: Vec<String> = callbacks
         .map(|(function, count)| format!("`{function}` {}", number::count(count as f64)))
         .collect();
-    format!(
-        "Callbacks given to RCU, the most frequent of all these runs together: {}.",
-        number::list(&callbacks)
-    )
+    (!callbacks.is_empty()).then(|| {
+        format!(
+            "Callbacks given to RCU, the most frequent of all these runs together: {}.",
+            number::list(&callbacks)
+        )
+    })
 }
 
 fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {

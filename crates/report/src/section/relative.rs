@@ -69,7 +69,7 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
     section.text(kind.about);
     section.text("System throughput is work per CPU time that the host's CPUs spent, execution time the time from the first unit of work to the last. Whiskers are intervals; a hollow marker means that no difference is shown.");
     section.table(averages(&sets, kind));
-    for set in sets {
+    for set in &sets {
         for baseline in BASELINES {
             if !changes(set, Metric::Exits, baseline).is_empty() {
                 section.heading(
@@ -79,16 +79,8 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
                 section.blocks.push(figure(set, baseline, kind));
             }
         }
-        if let Some(table) = idle_entries::table(set) {
-            section.heading(
-                format!("{}-idle", set.slug()),
-                format!("Why the tick stays, {}", set.name()),
-            );
-            section.text(idle_entries::ABOUT);
-            section.table(table);
-            section.text(idle_entries::callbacks(set));
-        }
     }
+    idle_entries::add(&mut section, &sets, kind.bench);
     Some(section)
 }
 

@@ -207,3 +207,40 @@ fn time_left_is_told_once_a_guest_is_through() {
         .collect();
     assert!(!known[0] && known[known.len() - 1]);
 }
+
+#[test]
+fn idle_entries_are_counted_once_where_the_kernel_stops_its_tick() {
+    let mut plan = results(2).plan;
+    plan.modes = ["tickless", "tickless-stop", "tickless-stop+poll"]
+        .map(|mode| mode.parse().unwrap())
+        .to_vec();
+    let counting = |plan: &Plan| -> Vec<Turn> {
+        let turns = order(plan).filter(|turn| turn.counts_idle_entries(plan));
+        turns.collect()
+    };
+    assert_eq!(counting(&plan), []);
+    plan.idle_entries = true;
+    let stop = Turn {
+        round: 1,
+        mode: "tickless-stop".parse().unwrap(),
+    };
+    assert_eq!(counting(&plan), [stop]);
+    // A boot, two workloads twice, and both once more.
+    assert_eq!(stop.runs(&plan), 1 + 2 * 2 + 2);
+}
+
+#[test]
+fn idle_entries_go_to_the_cell_of_their_workload() {
+    let mut results = results(1);
+    let (mode, entries) = (results.plan.modes[1], IdleEntries::default());
+    let workload = results.plan.workloads[0].clone();
+    let measured = Measured {
+        samples: vec![(workload, Sample::default())],
+        idle_entries: vec![("cpu".into(), entries.clone()), ("idle".into(), entries)],
+        ..Measured::default()
+    };
+    take(&mut results, Turn { round: 1, mode }, measured, &mut |_| ());
+    assert!(results.cell("cpu", mode).unwrap().idle_entries.is_some());
+    // It failed: there is nothing that the entries would explain.
+    assert!(results.cell("idle", mode).is_none());
+}
