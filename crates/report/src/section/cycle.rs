@@ -36,7 +36,7 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
                 lanes.draw(size, &id, &title, &description)
             }));
         if today_is_alike(&timeline.lines) {
-            section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: a tick of its own takes three exits, a virtual one only that of the host's tick.");
+            section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: besides the exit of the host's tick, its own tick takes one to expire and one to be armed again, a virtual tick takes none.");
         }
     }
     Some(section)

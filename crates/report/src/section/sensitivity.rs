@@ -149,11 +149,16 @@ fn figure(set: &Set) -> Block {
         "Average change by the cost of a world switch, {}",
         set.name()
     );
-    let caption = format!(
-        "{title}: geometric means with intervals. Dashed: {} ns, the cost in the other figures. Execution time was measured at {}.",
+    let mut caption = format!(
+        "{title}: geometric means with intervals. Dashed: {} ns, the cost in the other figures. Execution time was measured at {}",
         number::count(main_cost),
         number::plural(set.by_cost().len(), "cost")
     );
+    let (everywhere, all) = (everywhere(set).len(), set.workloads().len());
+    if everywhere < all {
+        caption += &format!(", on {everywhere} of {all} benchmarks");
+    }
+    caption += ".";
     let description = "Two panels, system throughput and execution time, each with a curve against both baselines. The table after the figure has every number.";
     let id = format!("fig-cost-{}", set.slug());
     Figure::block(&id, caption, table(&title, &curves), |size| {
@@ -161,14 +166,24 @@ fn figure(set: &Set) -> Block {
     })
 }
 
-/// The average of execution time at every cost that was measured.
+/// The average of execution time at every cost that was measured, over the same workloads.
 fn measured(set: &Set, baseline: Mode) -> Vec<(f64, Change)> {
+    let everywhere = everywhere(set);
     let at = |results: &&Results| {
         let alone = Set::alone(results);
-        let mean = average(&changes(&alone, Metric::Time, baseline))?;
-        Some((f64::from(cost_ns(results)), mean))
+        let mut changes = changes(&alone, Metric::Time, baseline);
+        changes.retain(|(name, _)| everywhere.contains(name));
+        Some((f64::from(cost_ns(results)), average(&changes)?))
     };
     set.by_cost().iter().filter_map(at).collect()
+}
+
+/// The workloads that were measured at every cost.
+fn everywhere<'a>(set: &Set<'a>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = set.workloads().into_iter().map(|(name, _)| name).collect();
+    let has = |results: &Results, name: &str| results.cell(name, PARATICK).is_some();
+    names.retain(|name| set.by_cost().iter().all(|results| has(results, name)));
+    names
 }
 
 fn table(caption: &str, curves: &Curves) -> Table {
