@@ -4,7 +4,7 @@
 mod averages;
 mod change;
 mod document;
-mod number;
+pub mod number;
 mod page;
 mod paper;
 mod section;

@@ -7,7 +7,7 @@ use paratick_core::stats::Summary;
 pub const NOTHING: &str = "not measured";
 
 /// Between digits, before a unit: no line breaks there.
-const NARROW_SPACE: char = '\u{202f}';
+pub const NARROW_SPACE: char = '\u{202f}';
 
 /// Within a number and its interval: no line breaks there.
 pub const SPACE: char = '\u{a0}';
@@ -45,7 +45,7 @@ fn signless(value: f64, digits: usize) -> String {
 }
 
 /// Beyond this a change reads better as a factor.
-const FACTOR: f64 = 3.0;
+pub const FACTOR: f64 = 3.0;
 
 /// A ratio as a change: `−52 %`, `+1.3 %`, `×18.2`.
 pub fn change(ratio: f64) -> String {

@@ -2,37 +2,24 @@
 //! Numbers as people read them.
 
 use paratick_core::stats::{Comparison, Summary, Verdict};
+use paratick_report::number::{self, percent};
 
 /// What stands where nothing was measured.
 pub const NOTHING: &str = "–";
 
 /// `10 043`: digits in threes.
 pub fn count(value: f64) -> String {
-    // The median of an even number of small counts may lie between two of them.
-    if value.abs() < 10.0 && value.fract() != 0.0 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{:.0}", value.abs());
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    match value <= -0.5 {
-        true => format!("−{grouped}"),
-        false => grouped,
-    }
+    plain(number::count(value))
 }
 
 /// Three significant digits below 100, whole numbers above.
 pub fn decimal(value: f64) -> String {
-    match value.abs() {
-        v if v < 10.0 => format!("{value:.2}"),
-        v if v < 100.0 => format!("{value:.1}"),
-        _ => count(value),
-    }
+    plain(number::decimal(value))
+}
+
+/// With the spaces that a terminal knows.
+fn plain(text: String) -> String {
+    text.replace(number::NARROW_SPACE, " ")
 }
 
 /// `4 132 [4 100..4 150]`; the interval is left away where it is the number itself.
@@ -51,9 +38,6 @@ pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> Stri
     }
 }
 
-/// Beyond this a change reads better as a factor.
-const FACTOR: f64 = 3.0;
-
 /// `−60 % [−62..−58]`, `×18.2 [15.0..20.3]`, or that nothing is shown.
 pub fn change(comparison: Option<Comparison>) -> String {
     let Some(Comparison {
@@ -66,7 +50,7 @@ pub fn change(comparison: Option<Comparison>) -> String {
     else {
         return NOTHING.into();
     };
-    let (median, interval) = match ratio < FACTOR {
+    let (median, interval) = match ratio < number::FACTOR {
         true => (
             format!("{} %", percent(ratio)),
             format!("[{}..{}]", percent(low), percent(high)),
@@ -80,18 +64,6 @@ pub fn change(comparison: Option<Comparison>) -> String {
         Verdict::Less | Verdict::More => format!("{median} {interval}"),
         Verdict::NoDifferenceShown => format!("≈ {interval}"),
         Verdict::TooFewSamples => format!("({median})"),
-    }
-}
-
-fn percent(ratio: f64) -> String {
-    let change = (ratio - 1.0) * 100.0;
-    // Whole percents in between; −99.6 % is not all.
-    let digits = usize::from(change.abs() < 9.95 || (-99.95..-98.5).contains(&change));
-    let text = format!("{:.digits$}", change.abs());
-    match text.chars().all(|c| c == '0' || c == '.') {
-        true => "0".into(),
-        false if change < 0.0 => format!("−{text}"),
-        false => format!("+{text}"),
     }
 }
 
