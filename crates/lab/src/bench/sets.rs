@@ -198,10 +198,15 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{}", size.name());
-    let seconds = 4.0 * programs.len() as f64;
+    let each = match size {
+        GuestSize::Small => Some(4.0),
+        GuestSize::Medium => Some(12.0),
+        GuestSize::Large => None,
+    };
+    let seconds = each.map(|each| each * programs.len() as f64);
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
-        seconds: (size == GuestSize::Small).then_some(seconds),
+        seconds,
         // CPUs that are busy at once would otherwise take each other's time.
         parallel_clock: true,
         ..set
