@@ -6,7 +6,6 @@
 
 use anyhow::{Context, Result};
 use paratick_core::idle::IdleEntries;
-use rustix::mount::{mount, MountFlags};
 use std::{
     collections::BTreeMap,
     fs::OpenOptions,
@@ -14,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Mounted by the first process.
 const TRACING: &str = "/sys/kernel/tracing";
 const GROUP: &str = "paratick";
 
@@ -48,23 +48,16 @@ const PROBES: [Probe; 4] = [
 ];
 
 /// Counts from its start until it is dropped.
-pub struct Counter {
-    tracing: PathBuf,
-}
+pub struct Counter(());
 
 impl Counter {
     pub fn start() -> Result<Counter> {
-        let tracing = PathBuf::from(TRACING);
-        if !tracing.join("kprobe_events").exists() {
-            mount("tracefs", &tracing, "tracefs", MountFlags::empty(), None)
-                .context("idle entries cannot be counted: mounting tracefs")?;
-        }
         // Also undoes what was done if the rest fails.
-        let counter = Counter { tracing };
+        let counter = Counter(());
         for probe in &PROBES {
             let count = || -> Result<()> {
-                append(&counter.tracing.join("kprobe_events"), probe.definition)?;
-                append(&counter.event(probe, "trigger"), probe.histogram)
+                append(&definitions(), probe.definition)?;
+                append(&probe.file("trigger"), probe.histogram)
             };
             count().with_context(|| {
                 format!(
@@ -78,7 +71,7 @@ impl Counter {
 
     pub fn read(&self) -> Result<IdleEntries> {
         let histogram = |nth: usize| -> Result<BTreeMap<String, u64>> {
-            let text = fs_err::read_to_string(self.event(&PROBES[nth], "hist"))?;
+            let text = fs_err::read_to_string(PROBES[nth].file("hist"))?;
             Ok(counts(&text))
         };
         let sum = |nth| Ok::<u64, anyhow::Error>(histogram(nth)?.values().sum());
@@ -89,11 +82,17 @@ impl Counter {
             rcu_callbacks: histogram(3)?,
         })
     }
+}
 
-    fn event(&self, probe: &Probe, file: &str) -> PathBuf {
-        let events = self.tracing.join("events").join(GROUP);
-        events.join(probe.name).join(file)
+impl Probe {
+    fn file(&self, name: &str) -> PathBuf {
+        let events = Path::new(TRACING).join("events").join(GROUP);
+        events.join(self.name).join(name)
     }
+}
+
+fn definitions() -> PathBuf {
+    Path::new(TRACING).join("kprobe_events")
 }
 
 impl Drop for Counter {
@@ -101,9 +100,9 @@ impl Drop for Counter {
         // Nothing can be done about what fails here, and all fails of what was not begun.
         for probe in &PROBES {
             let off = format!("!{}", probe.histogram);
-            append(&self.event(probe, "trigger"), &off).ok();
+            append(&probe.file("trigger"), &off).ok();
             let away = format!("-:{GROUP}/{}", probe.name);
-            append(&self.tracing.join("kprobe_events"), &away).ok();
+            append(&definitions(), &away).ok();
         }
     }
 }
