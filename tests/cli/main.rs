@@ -9,6 +9,7 @@ mod kernel;
 mod lab;
 mod model;
 mod report;
+mod stdout;
 mod support;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick doctor`: what is missing on this machine, and how to get it.
 
+use crate::stdout::{out, outln};
 use crate::COULD_NOT_RUN;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -62,8 +63,8 @@ struct Report {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let report = examine()?;
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => print!("{}", text(&report)),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?)?,
+        Format::Text => out!("{}", text(&report))?,
     }
     Ok(if report.ok {
         ExitCode::SUCCESS

@@ -2,6 +2,7 @@
 //! `paratick emulator`: the QEMU that the lab runs hosts and guests with.
 
 use crate::progress::Progress;
+use crate::stdout::outln;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use paratick_lab::{
@@ -63,7 +64,7 @@ fn build(variant: Variant) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let built = emulator::ensure_variant(variant, &mut |event| progress.show(event))?;
     drop(progress);
-    show(&built);
+    show(&built)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,28 +86,28 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Re
     };
     let outcome = stress.run(&mut events)?;
     drop(progress);
-    println!("program   {}", stress.emulator.qemu.display());
+    outln!("program   {}", stress.emulator.qemu.display())?;
     // A guest that hung in its first step, or before it, has told nothing.
     if outcome.counts.injected > 0 {
-        println!("injected  {} interrupts", outcome.counts.injected);
-        println!("taken     {} interrupts", outcome.counts.taken);
+        outln!("injected  {} interrupts", outcome.counts.injected)?;
+        outln!("taken     {} interrupts", outcome.counts.taken)?;
     }
-    println!("took      {} s", outcome.took.as_secs());
+    outln!("took      {} s", outcome.took.as_secs())?;
     Ok(match outcome.verdict {
         Verdict::Sound => {
-            println!("sound: no interrupt was delivered twice, and nothing hung");
+            outln!("sound: no interrupt was delivered twice, and nothing hung")?;
             ExitCode::SUCCESS
         }
         Verdict::Duplicates => {
-            println!("BROKEN: the nested guest took more interrupts than KVM had injected");
-            println!("hint: this QEMU lacks emulator/patches/0001-*.patch; see emulator/README.md");
+            outln!("BROKEN: the nested guest took more interrupts than KVM had injected")?;
+            outln!("hint: this QEMU lacks emulator/patches/0001-*.patch; see emulator/README.md")?;
             ExitCode::FAILURE
         }
         Verdict::Hung(why) => {
-            println!("BROKEN: the nested guest hung: {why}");
-            println!(
+            outln!("BROKEN: the nested guest hung: {why}")?;
+            outln!(
                 "hint: this QEMU may lack emulator/patches/0001-*.patch; see emulator/README.md"
-            );
+            )?;
             ExitCode::FAILURE
         }
     })
@@ -123,30 +124,31 @@ fn program(qemu: &Path) -> Result<PathBuf> {
 
 fn status() -> Result<ExitCode> {
     if let Some(named) = paratick_lab::tools::named_qemu()? {
-        println!("named by PARATICK_QEMU");
-        show(&emulator::named(named)?);
+        outln!("named by PARATICK_QEMU")?;
+        show(&emulator::named(named)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     match emulator::built(Variant::Fixed)? {
-        Some(built) => show(&built),
-        None => println!("not built\nhint: paratick emulator build"),
+        Some(built) => show(&built)?,
+        None => outln!("not built\nhint: paratick emulator build")?,
     }
     for patch in emulator::patches()? {
-        println!("patch     {patch}");
+        outln!("patch     {patch}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(emulator: &Emulator) {
+fn show(emulator: &Emulator) -> Result<()> {
     let or = |value: &Option<String>, other: &str| value.clone().unwrap_or(other.to_owned());
-    println!("version   {}", or(&emulator.version, "unknown"));
-    println!("key       {}", or(&emulator.key, "none"));
-    println!("program   {}", emulator.qemu.display());
+    outln!("version   {}", or(&emulator.version, "unknown"))?;
+    outln!("key       {}", or(&emulator.key, "none"))?;
+    outln!("program   {}", emulator.qemu.display())?;
     match &emulator.plugin {
-        Some(plugin) => println!("plugin    {}", plugin.display()),
-        None => println!("plugin    none: world switches are not counted"),
+        Some(plugin) => outln!("plugin    {}", plugin.display())?,
+        None => outln!("plugin    none: world switches are not counted")?,
     }
     for folder in &emulator.firmware {
-        println!("firmware  {}", folder.display());
+        outln!("firmware  {}", folder.display())?;
     }
+    Ok(())
 }

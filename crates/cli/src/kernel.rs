@@ -2,6 +2,7 @@
 //! `paratick kernel`: the series as a git tree, as a folder of patches, and as an image.
 
 use crate::progress::Progress;
+use crate::stdout::outln;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use paratick_lab::kernel::{
@@ -104,7 +105,7 @@ fn make_tree(base: &str, dir: &Path, lab: bool) -> Result<()> {
     let mut progress = Progress::new();
     tree::create(base, dir, lab, &mut |event| progress.show(event))?;
     drop(progress);
-    println!("{}", dir.display());
+    outln!("{}", dir.display())?;
     Ok(())
 }
 
@@ -113,9 +114,9 @@ fn export(base: &str, dir: &Path) -> Result<()> {
     let exported = tree::export(base, dir, &mut |event| progress.show(event))?;
     drop(progress);
     for folder in exported {
-        println!("{}: {} patches", folder.dir.display(), folder.patches.len());
+        outln!("{}: {} patches", folder.dir.display(), folder.patches.len())?;
         for name in folder.patches {
-            println!("  {name}");
+            outln!("  {name}")?;
         }
     }
     Ok(())
@@ -126,7 +127,7 @@ fn check(base: &str, quick: bool) -> Result<ExitCode> {
     let checks = kernel::check::check(base, quick, &mut |event| progress.show(event))?;
     drop(progress);
     for check in &checks {
-        println!("{}", line(check));
+        outln!("{}", line(check))?;
     }
     let failed = checks
         .iter()
@@ -153,11 +154,11 @@ fn build(base: &str, variant: Variant, config: Option<&Path>) -> Result<()> {
         None => kernel::ensure(base, variant, &mut events)?,
     };
     drop(progress);
-    println!("release  {}", image.release);
-    println!("key      {}", image.key);
-    println!("patches  {}", image.patches.as_deref().unwrap_or("none"));
-    println!("image    {}", image.bzimage.display());
-    println!("config   {}", image.config.display());
+    outln!("release  {}", image.release)?;
+    outln!("key      {}", image.key)?;
+    outln!("patches  {}", image.patches.as_deref().unwrap_or("none"))?;
+    outln!("image    {}", image.bzimage.display())?;
+    outln!("config   {}", image.config.display())?;
     Ok(())
 }
 
@@ -165,6 +166,6 @@ fn selftest(base: &str, test: &str) -> Result<()> {
     let mut progress = Progress::new();
     let program = kernel::selftest(base, test, &mut |event| progress.show(event))?;
     drop(progress);
-    println!("{}", program.display());
+    outln!("{}", program.display())?;
     Ok(())
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
+// A reader may go away: stdout.rs.
+#![deny(clippy::print_stdout)]
+
 mod bench;
 mod compare;
 mod doctor;
@@ -11,6 +14,7 @@ mod model;
 mod progress;
 mod report;
 mod signals;
+mod stdout;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use super::{
     kernel::Choice,
     table,
 };
+use crate::stdout::{out, outln};
 use crate::{progress::Progress, report, signals};
 use anyhow::Result;
 use paratick_core::{
@@ -199,17 +200,17 @@ impl Bench {
         match (self.options.format, outcomes) {
             (Format::Text, _) => {
                 let tables = outcomes.iter().map(|outcome| table::text(&outcome.results));
-                print!("{}", tables.collect::<Vec<_>>().join("\n"));
+                out!("{}", tables.collect::<Vec<_>>().join("\n"))?;
                 for averages in outcomes.iter().filter_map(|one| averages(&one.results)) {
-                    print!("\n{averages}");
+                    out!("\n{averages}")?;
                 }
             }
             (Format::Json, [one]) if self.place == Place::File => {
-                println!("{}", serde_json::to_string_pretty(&one.results)?);
+                outln!("{}", serde_json::to_string_pretty(&one.results)?)?;
             }
             (Format::Json, _) => {
                 let all: Vec<&Results> = outcomes.iter().map(|outcome| &outcome.results).collect();
-                println!("{}", serde_json::to_string_pretty(&all)?);
+                outln!("{}", serde_json::to_string_pretty(&all)?)?;
             }
         }
         outcomes.iter().for_each(say);

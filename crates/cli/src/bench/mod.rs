@@ -12,6 +12,7 @@ mod table;
 mod table1;
 mod timeline;
 
+use crate::stdout::out;
 use crate::Usage;
 use anyhow::Result;
 use clap::Subcommand;
@@ -88,6 +89,6 @@ fn show(file: &Path) -> Result<ExitCode> {
         ))
     })?;
     let results = results::read(&text).map_err(|error| wrong(error.to_string()))?;
-    print!("{}", table::text(&results));
+    out!("{}", table::text(&results))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use super::{
     common::{once, usage, Format},
     kernel::Choice,
 };
+use crate::stdout::{out, outln};
 use crate::{progress::Progress, signals};
 use anyhow::Result;
 use clap::Args;
@@ -83,8 +84,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let traced = traced?;
     timeline::write(&settings.output, &traced)?;
     match options.format {
-        Format::Text => print!("{}", text(&traced)),
-        Format::Json => println!("{}", serde_json::to_string_pretty(&traced)?),
+        Format::Text => out!("{}", text(&traced))?,
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&traced)?)?,
     }
     for problem in &traced.problems {
         eprintln!("failed: {problem}");

@@ -3,6 +3,7 @@
 
 mod text;
 
+use crate::stdout::{out, outln};
 use crate::Usage;
 use anyhow::Result;
 use clap::ValueEnum;
@@ -67,8 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Err(Usage(nothing_in_common(args, &report)).into());
     }
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => print!("{}", text::text(&report, args)),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?)?,
+        Format::Text => out!("{}", text::text(&report, args))?,
     }
     Ok(match args.fail_on {
         Some(fail_on) if fail_on.matches(&report) => ExitCode::FAILURE,

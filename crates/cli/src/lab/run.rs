@@ -6,6 +6,7 @@ use super::{
     options::{check_agent, duration, Common, Plan},
 };
 use crate::progress::Progress;
+use crate::stdout::{out, outln};
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 use paratick_core::{exits::WindowCounts, wire::Stream};
@@ -69,7 +70,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         .plan(Clock::Leaping, &mut |event| progress.show(event))?;
     if options.common.dry_run {
         drop(progress);
-        print!("{}", dry_run::text(&plan)?);
+        out!("{}", dry_run::text(&plan)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     match boot_and_run(&options, &plan, progress) {
@@ -213,6 +214,6 @@ impl Side {
 }
 
 fn print_json(report: &Report) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(report)?);
+    outln!("{}", serde_json::to_string_pretty(report)?)?;
     Ok(())
 }

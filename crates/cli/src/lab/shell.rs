@@ -6,6 +6,7 @@ use super::{
     options::{check_agent, Common},
     usage,
 };
+use crate::stdout::out;
 use crate::{progress::Progress, signals};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -55,7 +56,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         .plan(Clock::Real, &mut |event| progress.show(event))?;
     if options.common.dry_run {
         drop(progress);
-        print!("{}", dry_run::text(&plan)?);
+        out!("{}", dry_run::text(&plan)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let host = Host::boot(plan.host.clone(), &plan.tools, &mut |e| progress.show(e))?;

@@ -3,6 +3,7 @@
 
 use super::{layout, text_of, wrong, Format};
 use crate::bench::number::NOTHING;
+use crate::stdout::{out, outln};
 use anyhow::Result;
 use paratick_core::{
     cause::Cause,
@@ -83,8 +84,8 @@ pub fn run(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
             .collect(),
     };
     match format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&answer)?),
-        Format::Text => print!("{}", answer.text(path)),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
+        Format::Text => out!("{}", answer.text(path))?,
     }
     Ok(())
 }

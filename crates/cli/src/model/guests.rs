@@ -2,6 +2,7 @@
 //! Guests that the user describes, in every model.
 
 use super::{layout, Format};
+use crate::stdout::{out, outln};
 use crate::{bench::number::NOTHING, Usage};
 use anyhow::Result;
 use paratick_core::{
@@ -67,8 +68,8 @@ pub fn run(workload: &Workload, what: &str, format: Format) -> Result<()> {
         .map_err(|error| Usage(format!("cannot model {what}: {error}")))?;
     let answer = answer(workload, &vms);
     match format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&answer)?),
-        Format::Text => print!("{}", answer.text()),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
+        Format::Text => out!("{}", answer.text())?,
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use super::{layout, Format};
 use crate::bench::number::{decimal, NOTHING};
+use crate::stdout::{out, outln};
 use anyhow::Result;
 use paratick_core::model::table1::{
     self, agreeing, most_waits, readings, Reading, Scenario, Syncs, Waits, COUNTINGS, SCENARIOS,
@@ -44,8 +45,8 @@ pub fn run(format: Format) -> Result<()> {
         readings: readings(),
     };
     match format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&answer)?),
-        Format::Text => print!("{}", answer.text()),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
+        Format::Text => out!("{}", answer.text())?,
     }
     Ok(())
 }

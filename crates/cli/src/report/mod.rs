@@ -4,6 +4,7 @@
 mod output;
 mod predict;
 
+use crate::stdout::outln;
 use crate::Usage;
 use anyhow::Result;
 use paratick_report::{Document, Input};
@@ -34,7 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => args.results[0].with_extension("html"),
     };
     write(&args.results, &output)?;
-    println!("{}", output.display());
+    outln!("{}", output.display())?;
     Ok(ExitCode::SUCCESS)
 }
 

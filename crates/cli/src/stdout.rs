@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Standard output, of whose reader (`head`, a pager) nobody knows how much it wants.
+
+use anyhow::{Context, Result};
+use std::{
+    fmt::Arguments,
+    io::{stdout, ErrorKind, Write},
+};
+
+/// Like `print!`, but a reader that has gone away is no error: what is left to do is done, and the
+/// exit code says how that went.  Errors: whatever else keeps standard output from taking the text.
+macro_rules! out {
+    ($($argument:tt)*) => { $crate::stdout::write(format_args!($($argument)*)) };
+}
+
+/// The same with a line's end, like `println!`.
+macro_rules! outln {
+    ($($argument:tt)*) => { $crate::stdout::write(format_args!("{}\n", format_args!($($argument)*))) };
+}
+
+pub(crate) use {out, outln};
+
+pub fn write(text: Arguments) -> Result<()> {
+    match stdout().lock().write_fmt(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
