@@ -182,7 +182,7 @@ fn it_fails_only_when_asked_and_only_for_what_was_asked() {
 }
 
 #[test]
-fn too_few_samples_conclude_nothing() {
+fn too_few_rounds_conclude_nothing() {
     let mut few = slower();
     for cell in few["cells"].as_array_mut().unwrap() {
         cell["samples"].as_array_mut().unwrap().truncate(3);
@@ -190,7 +190,7 @@ fn too_few_samples_conclude_nothing() {
     let pair = Pair::new(&results(&CALM), &few);
     let text = pair.text(&["--fail-on", "any"], 0);
     assert!(has_line(&text, "pingpong tickless (few) (few)"), "{text}");
-    assert!(text.contains("Only 2 rounds on a side"), "{text}");
+    assert!(text.contains("from 4 on each side (--rounds)"), "{text}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod environment;
 mod gates;
 
 pub use environment::{differences, Difference};
-pub use gates::{Gate, Gates, Outcome, DEFAULT_NOISE, DEFAULT_SIZES, MIN_ROUNDS};
+pub use gates::{Gate, Gates, Outcome, DEFAULT_NOISE, DEFAULT_SIZES};
 
 use crate::{
     mode::Mode,

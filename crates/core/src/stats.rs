@@ -9,13 +9,15 @@
 //! * Below [`MIN_BOOTSTRAP`] samples the range (smallest to largest) is given instead, and said to
 //!   be that: the range of n samples holds the true median with a probability of 1 − 2^(1−n),
 //!   which reaches 95 % only at n = 6, so no narrower interval could be honest.
-//! * Two modes are compared by the ratio of their medians over the rounds that both have.  A
-//!   resample draws the same rounds for both.  Where the interval of the ratio holds 1, no
-//!   difference is shown: that is a result, and not the same as "equal".  Measurements that share
-//!   no boot are compared by the same ratio, each side's rounds drawn for themselves.
-//! * Below [`MIN_VERDICT`] samples on either side nothing is concluded: of 3 and 3 samples of
-//!   equal things, one side lies wholly below the other with a probability of 10 %; of 4 and 4
-//!   it is 2.9 %.
+//! * Two modes are compared by the ratio of their medians over the rounds that both have, which lie
+//!   side by side in time.  Each boot is its own, so a resample draws the rounds of each side for
+//!   themselves: drawn together, four rounds of two boots each would give an interval that leaves out
+//!   1 for one in seven pairs of equal things that differ from boot to boot.  Where the interval
+//!   holds 1, no difference is shown: that is a result, and not the same as "equal".  Measurements
+//!   that share no boot are compared in the same way, over all of their rounds.
+//! * Below [`MIN_VERDICT`] rounds on either side nothing is concluded, however many samples: samples
+//!   of one boot say nothing of the next.  Of 3 and 3 boots of equal things, one side lies wholly
+//!   below the other with a probability of 10 %; of 4 and 4 it is 2.9 %.
 
 mod bootstrap;
 mod random;
@@ -29,7 +31,7 @@ pub const RESAMPLES: usize = 2000;
 pub const CONFIDENCE: f64 = 0.95;
 /// Fewer samples than this get their range for an interval.
 pub const MIN_BOOTSTRAP: usize = 6;
-/// Fewer samples than this, on either side, and a comparison has no verdict.
+/// Fewer rounds than this, on either side, and a comparison has no verdict.
 pub const MIN_VERDICT: usize = 4;
 
 /// One number of one measured run.
@@ -119,35 +121,36 @@ pub fn compare(mode: &[Observation], baseline: &[Observation]) -> Option<Compari
     let mut base = by_round(baseline);
     mode.retain(|round, _| base.contains_key(round));
     base.retain(|round, _| mode.contains_key(round));
-    let mode: Vec<_> = mode.into_values().collect();
-    let base: Vec<_> = base.into_values().collect();
-    ratio(&mode, &base, bootstrap::ratio_interval)
+    ratio(mode, base)
 }
 
 /// One measurement against another that shares no boot with it, such as those of two files: all
-/// rounds of both count, whatever their numbers, and each side's are drawn for themselves.  None
-/// where a side is empty, or where `before` has a sample that is not positive.
+/// rounds of both count, whatever their numbers.  None where a side is empty, or where `before` has
+/// a sample that is not positive.
 pub fn compare_unpaired(after: &[Observation], before: &[Observation]) -> Option<Comparison> {
-    let after: Vec<_> = by_round(after).into_values().collect();
-    let before: Vec<_> = by_round(before).into_values().collect();
-    ratio(&after, &before, bootstrap::unpaired_ratio_interval)
+    ratio(by_round(after), by_round(before))
 }
 
-/// The interval of a ratio of two medians, from the rounds of both.
-type RatioInterval = fn(&[Vec<f64>], &[Vec<f64>]) -> (f64, f64);
+/// How many rounds a sample is from.
+pub fn rounds(observations: &[Observation]) -> usize {
+    by_round(observations).len()
+}
 
-fn ratio(mode: &[Vec<f64>], base: &[Vec<f64>], interval: RatioInterval) -> Option<Comparison> {
+type Rounds = BTreeMap<u32, Vec<f64>>;
+
+fn ratio(mode: Rounds, base: Rounds) -> Option<Comparison> {
+    let (mode, base): (Vec<_>, Vec<_>) =
+        (mode.into_values().collect(), base.into_values().collect());
     let (mode_values, base_values) = (mode.concat(), base.concat());
     if base_values.iter().any(|value| *value <= 0.0) {
         return None;
     }
     let ratio = median(&mode_values)? / median(&base_values)?;
-    let fewest = mode_values.len().min(base_values.len());
-    let (low, high, method) = if fewest < MIN_BOOTSTRAP {
+    let (low, high, method) = if mode_values.len().min(base_values.len()) < MIN_BOOTSTRAP {
         let ((low, high), (base_low, base_high)) = (range(&mode_values), range(&base_values));
         (low / base_high, high / base_low, Method::Range)
     } else {
-        let (low, high) = interval(mode, base);
+        let (low, high) = bootstrap::ratio_interval(&mode, &base);
         (low.min(ratio), high.max(ratio), Method::Bootstrap)
     };
     Some(Comparison {
@@ -157,21 +160,21 @@ fn ratio(mode: &[Vec<f64>], base: &[Vec<f64>], interval: RatioInterval) -> Optio
         samples: mode_values.len() as u32,
         baseline_samples: base_values.len() as u32,
         method,
-        verdict: verdict(low, high, fewest),
+        verdict: verdict(low, high, mode.len().min(base.len())),
     })
 }
 
-fn verdict(low: f64, high: f64, fewest: usize) -> Verdict {
+fn verdict(low: f64, high: f64, rounds: usize) -> Verdict {
     match () {
-        () if fewest < MIN_VERDICT => Verdict::TooFewSamples,
+        () if rounds < MIN_VERDICT => Verdict::TooFewSamples,
         () if high < 1.0 => Verdict::Less,
         () if low > 1.0 => Verdict::More,
         () => Verdict::NoDifferenceShown,
     }
 }
 
-fn by_round(observations: &[Observation]) -> BTreeMap<u32, Vec<f64>> {
-    let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+fn by_round(observations: &[Observation]) -> Rounds {
+    let mut rounds = Rounds::new();
     for seen in observations.iter().filter(|seen| seen.value.is_finite()) {
         rounds.entry(seen.round).or_default().push(seen.value);
     }

@@ -5,9 +5,9 @@ use super::Args;
 use crate::bench::number::{change, count, decimal, NOTHING};
 use comfy_table::{presets, Cell as Field, CellAlignment, Table};
 use paratick_core::{
-    compare::{CellName, FigureChange, Gate, Origin, Outcome, Report, MIN_ROUNDS},
+    compare::{CellName, FigureChange, Gate, Origin, Outcome, Report},
     results::Figure,
-    stats::{Comparison, Summary, Verdict},
+    stats::{Comparison, Summary, Verdict, MIN_VERDICT},
 };
 use std::path::Path;
 
@@ -160,7 +160,7 @@ fn verdict(seen: &FigureChange) -> &'static str {
     match (seen.outcome, seen.stopped_by) {
         (Outcome::Less, _) => "less",
         (Outcome::More, _) => "more",
-        (Outcome::TooFewSamples, _) => "too few samples",
+        (Outcome::TooFewSamples, _) => "too few rounds",
         (Outcome::NotMeasured, _) => "not measured",
         (_, Some(Gate::Size)) => "too small to matter",
         (_, Some(Gate::Noise)) => "within the noise",
@@ -193,12 +193,6 @@ fn notes(report: &Report) -> Vec<String> {
             ));
         }
     }
-    let rounds = report.before.rounds.min(report.after.rounds);
-    if rounds < MIN_ROUNDS {
-        lines.push(format!(
-            "Only {rounds} rounds on a side: what differs from boot to boot can pass for a change; measure {MIN_ROUNDS} or more (--rounds)."
-        ));
-    }
     lines.push(summary(report));
     lines
 }
@@ -208,7 +202,7 @@ fn summary(report: &Report) -> String {
     let none = report.count(Outcome::NoDifferenceShown);
     let few = report.count(Outcome::TooFewSamples);
     format!(
-        "{changed} of {} figures changed.  ≈: {none} show no difference, which is not \"equal\".  (few): {few} have too few samples.\nA change is significant, at least the figure's smallest size, and beyond {} % and the files' own spread.",
+        "{changed} of {} figures changed.  ≈: {none} show no difference, which is not \"equal\".  (few): {few} have too few rounds;\nwhat differs from boot to boot is known from {MIN_VERDICT} on each side (--rounds).\nA change is significant, at least the figure's smallest size, and beyond {} % and the files' own spread.",
         changed + none + few,
         decimal_percent(report.gates.noise)
     )

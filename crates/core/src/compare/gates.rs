@@ -23,12 +23,6 @@ pub const DEFAULT_SIZES: [(Figure, f64); 6] = [
     (Figure::DurationNs, 100_000.0),
 ];
 
-/// With fewer boots on a side, what differs from boot to boot passes too easily for a change.
-/// Where all of the difference is between boots, equal things are found to differ by the first
-/// gate one time in three with 2 boots on each side, one in twelve with 3, and about one in twenty
-/// from 4 on (simulated; a test of `stats` holds 2 and 4).
-pub const MIN_ROUNDS: u32 = 4;
-
 /// What a change must pass, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -88,7 +82,7 @@ impl Gates {
         let (Some(before), Some(after)) = (median(old), median(new)) else {
             return (Outcome::NotMeasured, None);
         };
-        if old.len().min(new.len()) < MIN_VERDICT {
+        if stats::rounds(old).min(stats::rounds(new)) < MIN_VERDICT {
             return (Outcome::TooFewSamples, None);
         }
         let size = self.sizes.get(&figure).copied().unwrap_or(0.0);

@@ -113,10 +113,10 @@ fn a_change_within_the_spread_of_a_file_is_noise() {
 }
 
 #[test]
-fn three_samples_conclude_nothing() {
-    let few = judged(&CALM, &[5000, 5000, 5000]);
+fn three_boots_conclude_nothing() {
+    let few = judged(&CALM, &[5000; 6]);
     assert_eq!(few, (Outcome::TooFewSamples, None));
-    assert_eq!(judged(&CALM, &[5000; 4]), (Outcome::More, None));
+    assert_eq!(judged(&CALM, &[5000; 8]), (Outcome::More, None));
 }
 
 #[test]
@@ -145,7 +145,10 @@ fn a_figure_that_was_0_can_change() {
     assert_eq!(change(&[0; 8], &[500; 8]).versus, None);
     let (none, significance) = (Outcome::NoDifferenceShown, Some(Gate::Significance));
     assert_eq!(judged(&[0; 8], &[0; 8]), (none, significance));
-    assert_eq!(judged(&[0, 0, 0, 900], &[500; 4]), (none, significance));
+    assert_eq!(
+        judged(&[0, 0, 0, 0, 0, 0, 0, 900], &[500; 8]),
+        (none, significance)
+    );
     assert_eq!(judged(&[0; 8], &[10; 8]), (none, Some(Gate::Size)));
 }
 

@@ -53,10 +53,10 @@ fn results(modes: &[&str], rounds: u32) -> Results {
     }
 }
 
-/// Two modes, three rounds of two samples each.
+/// Two modes, four rounds of two samples each.
 fn measured() -> Results {
-    let mut results = results(&["tickless", "paratick+poll"], 3);
-    for round in 1..=3 {
+    let mut results = results(&["tickless", "paratick+poll"], 4);
+    for round in 1..=4 {
         for repeat in 0..2 {
             let noise = u64::from(round + repeat);
             results.add(

@@ -16,24 +16,8 @@ pub fn median_interval(rounds: &[Vec<f64>]) -> (f64, f64) {
     })
 }
 
-/// Rounds of both stand in the same order, and are drawn together.
-pub fn ratio_interval(mode: &[Vec<f64>], base: &[Vec<f64>]) -> (f64, f64) {
-    let mut random = Random::new(SEED);
-    let (mut above, mut below) = (Vec::new(), Vec::new());
-    percentiles(|| {
-        above.clear();
-        below.clear();
-        for _ in mode {
-            let round = random.below(mode.len());
-            draw(&mode[round], &mut random, &mut above);
-            draw(&base[round], &mut random, &mut below);
-        }
-        Some(median_in_place(&mut above)? / median_in_place(&mut below)?)
-    })
-}
-
-/// Rounds of the two have nothing to do with each other, and are drawn separately.
-pub fn unpaired_ratio_interval(above: &[Vec<f64>], below: &[Vec<f64>]) -> (f64, f64) {
+/// Each side's rounds are drawn for themselves.
+pub fn ratio_interval(above: &[Vec<f64>], below: &[Vec<f64>]) -> (f64, f64) {
     let mut random = Random::new(SEED);
     let (mut top, mut bottom) = (Vec::new(), Vec::new());
     percentiles(|| {
