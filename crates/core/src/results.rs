@@ -16,7 +16,7 @@ use crate::{
     cause::Cause,
     idle::IdleEntries,
     mode::{Mode, TickMode},
-    stats::{self, Comparison, Observation, Summary},
+    stats::{self, Comparison, Observation, Summary, Verdict},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -108,10 +108,10 @@ pub struct Cell {
     #[serde(default)]
     pub idle_entries: Option<IdleEntries>,
     /// Median and interval of every figure; `null` where no sample has it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::known")]
     pub summary: BTreeMap<Figure, Option<Summary>>,
     /// Against other modes, by their name; `null` where no ratio can be given.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::known_of_each")]
     pub versus: BTreeMap<String, BTreeMap<Figure, Option<Comparison>>>,
 }
 
@@ -250,13 +250,19 @@ impl Results {
         compared
             .map(|figures| figures.get(&Figure::Exits).copied().flatten())
             .all(|exits| {
-                exits.is_some_and(|exits| exits.high - exits.low <= 2.0 * precision * exits.ratio)
+                exits.is_some_and(|exits| {
+                    // Where nothing can be concluded yet, a narrow interval is luck.
+                    exits.verdict != Verdict::TooFewSamples
+                        && exits.high - exits.low <= 2.0 * precision * exits.ratio
+                })
             })
     }
 
-    /// Drops the samples of a guest that was not seen through, so that it can be measured again.
-    pub fn forget_guest(&mut self, mode: Mode, round: u32) {
-        for cell in self.cells.iter_mut().filter(|cell| cell.mode == mode) {
+    /// Drops a workload's samples of a guest, in whose place others are to come.
+    pub fn forget(&mut self, workload: &str, mode: Mode, round: u32) {
+        let mut cells = self.cells.iter_mut();
+        let found = cells.find(|cell| cell.workload == workload && cell.mode == mode);
+        if let Some(cell) = found {
             cell.samples.retain(|sample| sample.round != round);
         }
     }

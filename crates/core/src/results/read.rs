@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading a results file, and saying plainly why it cannot be read.
 
-use super::{Results, SCHEMA};
+use super::{Figure, Results, SCHEMA};
+use serde::{Deserialize, Deserializer};
 use serde_json::{error::Category, Value};
+use std::collections::BTreeMap;
 
 /// Why a text is no results file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -40,4 +42,33 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
         });
     }
     serde_json::from_value(value).map_err(|error| ReadError::Shape(error.to_string()))
+}
+
+/// Figures that a newer program may have added are left out.
+pub(super) fn known<'de, D, T>(from: D) -> Result<BTreeMap<Figure, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    BTreeMap::deserialize(from).map(keep_known)
+}
+
+/// The same within each entry.
+pub(super) fn known_of_each<'de, D, T>(
+    from: D,
+) -> Result<BTreeMap<String, BTreeMap<Figure, T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let all: BTreeMap<String, BTreeMap<String, T>> = BTreeMap::deserialize(from)?;
+    Ok(all
+        .into_iter()
+        .map(|(name, figures)| (name, keep_known(figures)))
+        .collect())
+}
+
+fn keep_known<T>(figures: BTreeMap<String, T>) -> BTreeMap<Figure, T> {
+    let known = |(name, value): (String, T)| Some((name.parse().ok()?, value));
+    figures.into_iter().filter_map(known).collect()
 }

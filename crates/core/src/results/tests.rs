@@ -173,6 +173,8 @@ fn unknown_fields_are_ignored() {
     let mut value = serde_json::to_value(measured()).unwrap();
     value["later"] = 1.into();
     value["cells"][0]["samples"][0]["later"] = "x".into();
+    value["cells"][0]["summary"]["later"] = Value::Null;
+    value["cells"][1]["versus"]["tickless"]["later"] = Value::Null;
     assert!(read(&value.to_string()) == Ok(measured()));
 }
 
@@ -221,9 +223,29 @@ fn a_guest_is_there_when_every_sample_of_it_is() {
     assert!(!results.has_guest(tickless, 1));
     results.add(&workload("pingpong"), tickless, sample(1, 11));
     assert!(results.has_guest(tickless, 1) && !results.is_complete());
-    results.forget_guest(tickless, 1);
+    results.forget("pingpong", tickless, 1);
     assert!(!results.has_guest(tickless, 1));
     assert!(measured().is_complete());
+}
+
+/// Two boots that happen to agree are no reason to stop.
+#[test]
+fn a_narrow_interval_of_too_few_boots_is_not_precise() {
+    let planned = |rounds| {
+        let mut results = results(&["tickless", "paratick"], rounds);
+        results.plan.rounds_at_most = Some(9);
+        results.plan.precision = Some(0.03);
+        for round in 1..=rounds {
+            for name in ["tickless", "paratick"] {
+                results.add(&workload("pingpong"), mode(name), sample(round, 1000));
+            }
+        }
+        results.summarize();
+        results
+    };
+    assert!(planned(1).wants_another_round());
+    assert!(planned(2).wants_another_round());
+    assert!(!planned(4).wants_another_round());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::{
     drive::{Bed, Measured, Turn},
     in_effect, join,
-    runs::{self, Run},
+    runs::{self, Ran, Run},
     stock::Stock,
 };
 use crate::{
@@ -92,10 +92,14 @@ impl LabBed<'_> {
         };
         in_effect()?;
         ran();
-        let (runs, mut problems) = runs::all(&guests, &agent, &plan, &stock, ran)?;
+        let Ran {
+            runs,
+            mut problems,
+            hung,
+        } = runs::all(&guests, &agent, &plan, &stock, ran)?;
         let samples = on.join(&guests, &runs, turn)?;
         let mut idle_entries = Vec::new();
-        if turn.counts_idle_entries(&plan) {
+        if turn.counts_idle_entries(&plan) && hung.is_none() {
             let through = runs.iter().filter(|run| run.repeat == plan.repeats);
             for run in through {
                 match runs::idle_entries(&guests, &agent, run)? {
@@ -115,8 +119,17 @@ impl LabBed<'_> {
             problems,
         };
         // A console that complained makes every sample of the guest worthless.
-        guests.into_iter().try_for_each(Guest::shutdown)?;
+        match &hung {
+            None => guests.into_iter().try_for_each(Guest::shutdown)?,
+            // It would wait for what does not end.
+            Some(_) => drop(guests),
+        }
         on.host.check()?;
+        if let Some(hung) = hung {
+            // It would take as long in every guest to come; a resumed bench tries it again.
+            self.plan.workloads.retain(|one| one.workload != hung);
+            self.host = None;
+        }
         Ok(measured)
     }
 }

@@ -10,7 +10,8 @@ use paratick_core::{
     results::{Plan, PlannedWorkload, Results, Sample},
 };
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
+    fmt,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -18,6 +19,7 @@ use std::{
 
 /// After so many guests in a row that failed, the rest would fail too.
 const GIVE_UP_AFTER: u32 = 3;
+const GIVEN_UP: &str = "given up after 3 guests in a row that failed";
 
 /// One guest (or one group of guests side by side) to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,12 @@ impl Turn {
         plan.idle_entries && stops && self.round == 1
     }
 
+    /// What earlier tries at it had to say no longer holds.
+    fn forget_problems(self, results: &mut Results) {
+        let of_this = format!("{self}: ");
+        results.problems.retain(|said| !said.starts_with(&of_this));
+    }
+
     /// How many runs its guest makes; a boot counts as one.
     fn runs(self, plan: &Plan) -> u64 {
         let again = match self.counts_idle_entries(plan) {
@@ -41,6 +49,13 @@ impl Turn {
             false => 0,
         };
         per_guest(plan) + again
+    }
+}
+
+/// `round 1, tickless`.
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round {}, {}", self.round, self.mode)
     }
 }
 
@@ -89,6 +104,7 @@ pub fn drive(
     let missing: VecDeque<Turn> = order(&results.plan)
         .filter(|turn| !results.has_guest(turn.mode, turn.round))
         .collect();
+    results.problems.retain(|said| said != GIVEN_UP);
     let clock = Clock::new(&results.plan, &missing);
     let mut drive = Drive {
         missing,
@@ -201,7 +217,6 @@ impl Drive<'_, '_> {
         let what = format!("round {} of {rounds}: {}", turn.round, turn.mode);
         (self.events)(Event::Step(what));
         self.clock.show(self.events);
-        self.results.forget_guest(turn.mode, turn.round);
     }
 
     fn done(&mut self, turn: Turn, measured: Result<Measured>) -> Result<()> {
@@ -212,13 +227,12 @@ impl Drive<'_, '_> {
             }
             Err(error) => {
                 self.failed += 1;
-                let problem = format!("round {}, {}: {error:#}", turn.round, turn.mode);
+                turn.forget_problems(self.results);
+                let problem = format!("{turn}: {error:#}");
                 (self.events)(Event::Warning(problem.clone()));
                 self.results.problems.push(problem);
                 if self.failed == GIVE_UP_AFTER {
-                    let what =
-                        format!("given up after {} guests in a row that failed", self.failed);
-                    self.results.problems.push(what);
+                    self.results.problems.push(GIVEN_UP.into());
                 }
             }
         }
@@ -247,16 +261,23 @@ fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
     environment.kernel_version = measured.kernel;
     let lines = &mut environment.qemu_command_lines.guests;
     lines.entry(turn.mode).or_insert(measured.command_line);
+    turn.forget_problems(results);
     for problem in measured.problems {
-        let problem = format!("round {}, {}: {problem}", turn.round, turn.mode);
+        let problem = format!("{turn}: {problem}");
         events(Event::Warning(problem.clone()));
         results.problems.push(problem);
+    }
+    // Only now: until there are others, an earlier try's samples are worth keeping.
+    let samples = || measured.samples.iter();
+    let again: BTreeSet<_> = samples().map(|(done, _)| done.workload.as_str()).collect();
+    for workload in again {
+        results.forget(workload, turn.mode, turn.round);
     }
     for (workload, sample) in measured.samples {
         for problem in &sample.problems {
             events(Event::Warning(format!(
-                "round {}, {}, {}, run {}: {problem}",
-                turn.round, turn.mode, workload.workload, sample.repeat
+                "{turn}, {}, run {}: {problem}",
+                workload.workload, sample.repeat
             )));
         }
         results.add(&workload, turn.mode, sample);

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     exec::{Exec, ExecResult},
+    failure::Failure,
     guest::Guest,
 };
 use anyhow::Result;
@@ -33,35 +34,51 @@ pub struct Run {
 }
 
 impl Run {
-    /// With the work that was done in each guest: with one thread for each vCPU that is more than
-    /// was asked of each.
+    /// With the work that was done in all guests: with one thread for each vCPU that is more than
+    /// was asked of each guest.
     pub fn done(&self) -> PlannedWorkload {
         PlannedWorkload {
-            work: self.reports[0].work,
+            work: self.reports.iter().map(|report| report.work).sum(),
             ..self.workload.clone()
         }
     }
 }
 
+/// What the guests did.
+#[derive(Default)]
+pub struct Ran {
+    pub runs: Vec<Run>,
+    pub problems: Vec<String>,
+    /// A workload that did not end: it is still there, and the guests are good for nothing else.
+    pub hung: Option<String>,
+}
+
 /// Runs the workloads in turn, in all guests at once, and all of them again for every repeat: so a
 /// drift within the guests' life meets all of them.  A workload that fails is told and left away;
-/// an error means that the guests themselves are of no more use.
+/// an error means that the guests themselves are of no more use, nor what was measured in them.
 pub fn all(
     guests: &[Guest],
     agent: &str,
     plan: &Plan,
     stock: &Stock,
     ran: &mut dyn FnMut(),
-) -> Result<(Vec<Run>, Vec<String>)> {
-    let (mut runs, mut problems) = (Vec::new(), Vec::new());
+) -> Result<Ran> {
+    let mut all = Ran::default();
     let mut workloads = Vec::new();
     let mut has_fio = false;
     for workload in &plan.workloads {
-        let script = preparation(workload, agent, stock, &mut has_fio);
+        let script = preparation(workload, agent, stock, has_fio);
         let prepare = |guest: &Guest| prepare(guest, workload, script.as_deref());
-        match in_each(guests, prepare)? {
-            Ok(_) => workloads.push(workload),
-            Err(why) => problems.push(format!("preparing {}: {why}", workload.workload)),
+        let what = format!("preparing {}", workload.workload);
+        if all
+            .note(workload, &what, in_each(guests, prepare))?
+            .is_some()
+        {
+            has_fio |= is_fio(workload);
+            workloads.push(workload);
+        }
+        if all.hung.is_some() {
+            return Ok(all);
         }
     }
     let mut window = 0;
@@ -70,26 +87,48 @@ pub fn all(
         for workload in &workloads {
             window += 1;
             let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
-            match in_each(guests, run)? {
-                Ok(reports) => runs.push(Run {
+            let what = format!("running {} (run {repeat})", workload.workload);
+            match all.note(workload, &what, in_each(guests, run))? {
+                Some(reports) => all.runs.push(Run {
                     workload: (*workload).clone(),
                     repeat,
                     window,
                     reports,
                 }),
-                Err(why) => {
-                    failed.push(workload.workload.clone());
-                    problems.push(format!(
-                        "running {} (run {repeat}): {why}",
-                        workload.workload
-                    ));
-                }
+                None => failed.push(workload.workload.clone()),
+            }
+            if all.hung.is_some() {
+                return Ok(all);
             }
             ran();
         }
         workloads.retain(|workload| !failed.contains(&workload.workload));
     }
-    Ok((runs, problems))
+    Ok(all)
+}
+
+impl Ran {
+    /// What came of `what`; none of what failed, and is told.
+    fn note<T>(
+        &mut self,
+        workload: &PlannedWorkload,
+        what: &str,
+        came: Result<Said<T>>,
+    ) -> Result<Option<T>> {
+        let why = match came {
+            Ok(Ok(came)) => return Ok(Some(came)),
+            Ok(Err(why)) => why,
+            Err(error) => match error.downcast_ref() {
+                Some(Failure::TimeLimit { limit, .. }) => {
+                    self.hung = Some(workload.workload.clone());
+                    format!("it did not end within {} s", limit.as_secs())
+                }
+                _ => return Err(error),
+            },
+        };
+        self.problems.push(format!("{what}: {why}"));
+        Ok(None)
+    }
 }
 
 /// Lets a run's workload run once more, and says what its guests' kernels decided at idle entry.
@@ -145,21 +184,21 @@ fn preparation(
     workload: &PlannedWorkload,
     agent: &str,
     stock: &Stock,
-    has_fio: &mut bool,
+    has_fio: bool,
 ) -> Option<String> {
     let program = workload.program.as_ref()?;
     if let Some(folder) = stock.get(&workload.workload) {
         return Some(stock::preparation(folder, agent));
     }
-    // All jobs of fio read the same files.
-    let is_fio =
-        program.command.split(' ').find(|word| !word.contains('=')) == Some(programs::io_package());
-    let known = is_fio && *has_fio;
-    *has_fio |= is_fio;
-    Some(match known {
+    Some(match has_fio && is_fio(workload) {
         true => "true".into(),
         false => programs::preparation(program, agent),
     })
+}
+
+/// One of the list's jobs, which all read the same files; a user's may read others.
+fn is_fio(workload: &PlannedWorkload) -> bool {
+    programs::io().iter().any(|job| job.planned() == *workload)
 }
 
 fn prepare(guest: &Guest, workload: &PlannedWorkload, script: Option<&str>) -> Result<Said<()>> {

@@ -143,6 +143,26 @@ fn a_guest_that_fails_is_told_and_the_others_go_on() {
     assert!(!results.is_complete());
 }
 
+/// What was wrong no longer is once the guest was measured; and until then nothing is lost.
+#[test]
+fn a_guest_that_is_measured_again_takes_its_problem_and_its_samples_along() {
+    let mut results = results(1);
+    rehearse(&mut results, vec![1, 2, 3]);
+    assert_eq!(results.problems.len(), 4);
+    rehearse(&mut results, vec![]);
+    assert!(results.is_complete());
+    assert_eq!(results.problems, [""; 0]);
+
+    let (workload, mode) = (results.plan.workloads[0].clone(), results.plan.modes[0]);
+    results
+        .cells
+        .retain(|cell| cell.workload != workload.workload || cell.mode != mode);
+    let before = results.cells.clone();
+    rehearse(&mut results, vec![1]);
+    assert_eq!(results.problems, ["round 1, periodic: a soft lockup"]);
+    assert_eq!(results.cells, before);
+}
+
 #[test]
 fn three_failures_in_a_row_end_it() {
     let mut results = results(4);
