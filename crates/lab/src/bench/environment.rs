@@ -101,8 +101,35 @@ fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) 
             .unwrap_or_default(),
         plan.vcpus.to_string(),
         plan.guests.to_string(),
+        match configuration.host_is_machine {
+            true => this_host(),
+            false => String::new(),
+        },
     ];
     Ok(crate::cache::key(parts.iter().map(String::as_bytes)))
+}
+
+/// Where the machine is the host: its processor, its kernel and how KVM is set, which no image and
+/// no command line tell.
+fn this_host() -> String {
+    let uname = rustix::system::uname();
+    let mut text = format!(
+        "{}\n{:?} {:?}\n",
+        machine().cpu,
+        uname.release(),
+        uname.version()
+    );
+    for module in ["kvm", "kvm_intel", "kvm_amd"] {
+        let folder = format!("/sys/module/{module}/parameters");
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        for file in files {
+            let value = std::fs::read_to_string(&file).unwrap_or_default();
+            let _ = writeln!(text, "{} {}", file.display(), value.trim());
+        }
+    }
+    text
 }
 
 fn sha256(file: &Path) -> Result<String> {

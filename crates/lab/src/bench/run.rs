@@ -97,6 +97,7 @@ pub fn plan(
 
 /// Measures what is missing.  Results are in the output file after every guest.
 pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
+    let _alone = store::occupy(&settings.output)?;
     store::check(&settings.output, settings.resume)?;
     let spec = host_spec(settings);
     let mut results = store::open(
@@ -111,7 +112,11 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
         let stock = stock::ensure(&settings.plan.workloads, events)?;
-        let missing = drive::order(&results.plan).count() - resumed;
+        let more = match results.wants_another_round() {
+            true => settings.plan.modes.len(),
+            false => 0,
+        };
+        let missing = (drive::order(&results.plan).count() - resumed).max(more);
         let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
             .map(|_| bed(settings, spec.clone(), stock.clone()))
             .collect();

@@ -6,8 +6,10 @@ use crate::{
     progress::{Event, Events},
 };
 use anyhow::{Context, Result};
-use paratick_core::results::{self, Results};
+use paratick_core::results::{self, Cell, Results};
+use rustix::fs::{flock, FlockOperation};
 use std::{
+    fs::File,
     io::Write,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -23,8 +25,12 @@ pub enum BadOutput {
     NotWritable { path: PathBuf, why: String },
     #[error("{} cannot be continued: {why}", path.display())]
     NotResults { path: PathBuf, why: String },
-    #[error("{} was measured in another environment and cannot be continued here: {what}\nhint: leave --resume away (the file is kept as {}.old), or name another --output", path.display(), path.display())]
+    #[error("{} was measured in another environment and cannot be continued here: {what}\nhint: leave --resume away (the file is kept under another name), or name another --output", path.display())]
     OtherEnvironment { path: PathBuf, what: String },
+    #[error("{} cannot be continued with this selection: it also holds {what}\nhint: name that too, or leave --resume away (the file is kept under another name)", path.display())]
+    OtherSelection { path: PathBuf, what: String },
+    #[error("another paratick is measuring into {}\nhint: wait for it, or name another --output", path.display())]
+    Busy { path: PathBuf },
     #[error("there is nothing to resume: {what}\nhint: leave --resume away to begin")]
     Nothing { what: String },
 }
@@ -63,6 +69,21 @@ pub fn latest(bench: &str, is_folder: bool) -> Result<PathBuf> {
             let what = format!("no results in {}", folder.display());
             BadOutput::Nothing { what }.into()
         })
+}
+
+/// Keeps other benches from measuring into `path` until it is dropped, also by a crash: of two that
+/// write the whole file, the later one would drop what the other has found.
+pub fn occupy(path: &Path) -> Result<File> {
+    let locks = cache::dir()?.join("work");
+    fs_err::create_dir_all(&locks)?;
+    let key = cache::key([std::path::absolute(path)?.as_os_str().as_encoded_bytes()]);
+    let file = locks.join(format!("results-{key}.lock"));
+    let lock = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let path = path.to_path_buf();
+        return Err(BadOutput::Busy { path }.into());
+    }
+    Ok(lock)
 }
 
 /// Replaces the file at once, or leaves it as it was.
@@ -146,6 +167,13 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
         }
         return set_aside(path, &what, fresh, events);
     }
+    if let Some(what) = left_out(&found, &fresh) {
+        if resume {
+            let path = path.to_path_buf();
+            return Err(BadOutput::OtherSelection { path, what }.into());
+        }
+        return set_aside(path, &format!("it also holds {what}"), fresh, events);
+    }
     let mut plan = fresh.plan.clone();
     // Rounds that were added because intervals were too wide.
     let most = plan.rounds_at_most.unwrap_or(0);
@@ -162,8 +190,18 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
 }
 
 fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<Results> {
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
+    let named = |ending: String| {
+        let mut old = path.as_os_str().to_owned();
+        old.push(ending);
+        old
+    };
+    let mut old = named(".old".into());
+    for number in 2.. {
+        if !Path::new(&old).exists() {
+            break;
+        }
+        old = named(format!(".old{number}"));
+    }
     fs_err::rename(path, &old)?;
     events(Event::Warning(format!(
         "{} already holds results and is measured anew ({why}); kept as {}",
@@ -202,10 +240,31 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
         .map(|(_, what)| *what)
         .collect();
     Some(match differ.as_slice() {
+        [] if new.configuration.host_is_machine => {
+            "this machine's kernel, how KVM is set, QEMU or the agent differs".into()
+        }
         [] => "the emulator or the agent differs, or the cost of an exit".into(),
         [one] => format!("{one} differs"),
         several => format!("{} differ", several.join(", ")),
     })
+}
+
+/// Measured, and not planned any more: with another plan the rest of the file would have none.
+fn left_out(found: &Results, fresh: &Results) -> Option<String> {
+    let (modes, workloads) = (&fresh.plan.modes, &fresh.plan.workloads);
+    let planned = |cell: &Cell| workloads.iter().any(|one| one.workload == cell.workload);
+    let mut left: Vec<String> = Vec::new();
+    for cell in &found.cells {
+        let what = match (planned(cell), modes.contains(&cell.mode)) {
+            (true, true) => continue,
+            (false, _) => cell.workload.clone(),
+            (true, false) => cell.mode.to_string(),
+        };
+        if !left.contains(&what) {
+            left.push(what);
+        }
+    }
+    (!left.is_empty()).then(|| left.join(", "))
 }
 
 /// A workload that both plan, and whose work or program differs.  A selection may differ.
@@ -314,6 +373,46 @@ mod tests {
         let (anew, warnings) = open_in(folder.path(), "r.json", false);
         assert_eq!((anew.unwrap().cells.len(), warnings), (0, 1));
         assert!(folder.path().join("r.json.old").exists());
+        // The first one's is not overwritten.
+        write(&folder.path().join("r.json"), &measured(2)).unwrap();
+        open_in(folder.path(), "r.json", false).0.unwrap();
+        assert!(folder.path().join("r.json.old2").exists());
+        assert!(folder.path().join("r.json.old").exists());
+    }
+
+    #[test]
+    fn what_is_not_planned_any_more_is_not_mixed_with_what_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let mut more = measured(2);
+        let sleep = PlannedWorkload {
+            workload: "sleep".into(),
+            ..more.plan.workloads[0].clone()
+        };
+        more.plan.workloads.push(sleep.clone());
+        let mode = more.plan.modes[0];
+        more.add(&sleep, mode, Sample::default());
+        write(&path, &more).unwrap();
+        let (refused, _) = open_in(folder.path(), "r.json", true);
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("it also holds sleep"), "{error}");
+        let (anew, warnings) = open_in(folder.path(), "r.json", false);
+        assert_eq!((anew.unwrap().cells.len(), warnings), (0, 1));
+    }
+
+    #[test]
+    fn two_benches_do_not_share_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let first = occupy(&path).unwrap();
+        let error = occupy(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("another paratick") && error.contains("hint:"),
+            "{error}"
+        );
+        assert!(occupy(&folder.path().join("other.json")).is_ok());
+        drop(first);
+        assert!(occupy(&path).is_ok());
     }
 
     #[test]
