@@ -12,6 +12,7 @@ use anyhow::Result;
 use paratick_core::{
     mode::{Mode, TickMode},
     results::Results,
+    stats::MIN_VERDICT,
 };
 use paratick_lab::{
     bench::{self, sets::Set, timeline, BadOutput, Kernel, Outcome, Settings},
@@ -237,7 +238,8 @@ impl Bench {
         if self.options.host != At::Lab {
             return;
         }
-        let cpus = self.options.jobs.unwrap_or(paratick_lab::cpus());
+        let cpus = paratick_lab::cpus();
+        let cpus = self.options.jobs.unwrap_or(cpus).min(cpus);
         let known = self.sets.iter().filter_map(|set| set.estimate(cpus));
         let minutes = known.sum::<Duration>().as_secs().div_ceil(60);
         let unknown = self.sets.iter().filter(|set| set.estimate(cpus).is_none());
@@ -250,34 +252,33 @@ impl Bench {
                 unknown.join(", ")
             ),
         };
-        events(Event::Step(what));
+        let less = match self.options.resume {
+            true => ", less what is measured already",
+            false => "",
+        };
+        events(Event::Step(format!("{what}{less}")));
     }
 
     /// What the numbers will not be able to say, while there is time to change it.
     fn warn(&self, events: Events) {
-        for set in &self.sets {
-            let plan = &set.plan;
-            let samples = plan.rounds_at_most.unwrap_or(plan.rounds) * plan.repeats;
-            if samples < 4 {
-                events(Event::Warning(format!(
-                    "{}: {samples} samples of each are too few to show a difference; use --rounds and --repeat for at least 4, better 6",
-                    set.name
-                )));
-            }
-        }
-        let rounds = |set: &Set| set.plan.rounds_at_most.unwrap_or(set.plan.rounds);
-        if self.sets.iter().any(|set| rounds(set) == 1) {
-            events(Event::Warning(
-                "with one round, differences from boot to boot are in no interval; use --rounds 3"
-                    .into(),
-            ));
-        }
-        let tickless = |mode: &Mode| mode.tick == TickMode::Tickless && !mode.poll;
-        if !self
+        let rounds = |set: &&Set| set.plan.rounds_at_most.unwrap_or(set.plan.rounds);
+        let few = self
             .sets
             .iter()
-            .any(|set| set.plan.modes.iter().any(tickless))
-        {
+            .filter(|set| rounds(set) < MIN_VERDICT as u32);
+        let few: Vec<_> = few.map(|set| set.name.as_str()).collect();
+        if !few.is_empty() {
+            events(Event::Warning(format!(
+                "{}: from fewer than {MIN_VERDICT} boots nothing is concluded of how modes differ; use --rounds {MIN_VERDICT}",
+                few.join(", ")
+            )));
+        }
+        let is_baseline = |mode: &Mode| {
+            !mode.poll && matches!(mode.tick, TickMode::Tickless | TickMode::TicklessStop)
+        };
+        let compared =
+            |set: &Set| set.plan.modes.iter().any(is_baseline) && set.plan.modes.len() > 1;
+        if !self.sets.iter().any(compared) {
             events(Event::Warning(
                 "there is nothing to compare with; add tickless (and tickless-stop) to --modes"
                     .into(),

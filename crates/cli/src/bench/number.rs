@@ -99,8 +99,8 @@ mod tests {
 
     fn versus(mode: &[f64], base: &[f64]) -> String {
         let observe = |values: &[f64]| -> Vec<_> {
-            let observe = |&value| Observation { round: 1, value };
-            values.iter().map(observe).collect()
+            let observe = |(round, &value)| Observation { round, value };
+            (1..).zip(values).map(observe).collect()
         };
         change(compare(&observe(mode), &observe(base)))
     }

@@ -6,7 +6,7 @@ use comfy_table::{presets, Cell as Field, CellAlignment, Table};
 use paratick_core::{
     mode::{Mode, TickMode},
     results::{Cell, Figure, Results},
-    stats::{Method, Verdict},
+    stats::{Method, Verdict, MIN_VERDICT},
 };
 
 const TICKLESS: Mode = plain(TickMode::Tickless);
@@ -221,7 +221,7 @@ fn legend(results: &Results) -> Vec<String> {
         Figure::Instructions => say("execution: instructions of host and guest; the lab's clock takes 1 ns for each, so a million is a millisecond of virtual time. They are not cycles: what the hardware itself takes for an exit is not in them."),
         _ => say("execution: time between the marks, on the host's clock."),
     }
-    say("Changes: ≈ no difference shown (which is not \"equal\"); (…) too few samples to conclude anything.");
+    say("Changes: ≈ no difference shown (which is not \"equal\"); (…) too few boots to conclude anything.");
     say(&world_switches(results));
     lines.extend(doubts(results));
     lines
@@ -261,8 +261,11 @@ fn world_switches(results: &Results) -> String {
 /// What the reader might conclude and should not.
 fn doubts(results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
-    if results.plan.rounds == 1 {
-        lines.push("One round only: differences from boot to boot are in no interval.".into());
+    let rounds = results.plan.rounds as usize;
+    if rounds < MIN_VERDICT {
+        lines.push(format!(
+            "With {rounds} rounds: how boots differ from each other is known from {MIN_VERDICT} (--rounds)."
+        ));
     }
     for (base, what) in [(TICKLESS, "tickless"), (TICKLESS_STOP, "tickless-stop")] {
         let open: Vec<String> = results

@@ -92,7 +92,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
     Set {
         bench: "quick",
         name: "quick".into(),
-        plan: super::plan(vcpus, every, workloads.iter().copied(), 3, 2),
+        plan: super::plan(vcpus, every, workloads.iter().copied(), 4, 2),
         memory: Size::mib(512),
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
@@ -253,9 +253,10 @@ fn programs_on(
     programs: Vec<PlannedWorkload>,
     scale: Scale,
 ) -> Set {
-    let (rounds, most, repeats) = match scale {
-        Scale::Quick => (2, None, 2),
-        Scale::Full => (3, Some(8), 2),
+    // Boots tell more than runs in one boot, and fewer than four tell nothing (`stats`).
+    let (rounds, most) = match scale {
+        Scale::Quick => (4, None),
+        Scale::Full => (4, Some(8)),
     };
     Set {
         bench,
@@ -264,7 +265,7 @@ fn programs_on(
             rounds_at_most: most,
             precision: most.map(|_| PRECISION),
             idle_entries: true,
-            ..super::plan(vcpus, papers_modes(), programs, rounds, repeats)
+            ..super::plan(vcpus, papers_modes(), programs, rounds, 1)
         },
         memory: PROGRAMS_MEMORY,
         disk: None,

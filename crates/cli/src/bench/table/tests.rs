@@ -62,7 +62,7 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
 
 #[test]
 fn a_row_has_counts_with_intervals_and_a_change_with_its_own() {
-    let text = shown(3, |_| ());
+    let text = shown(4, |_| ());
     let row = |name: &str, nth: usize| {
         let mut rows = text.lines().filter(|line| line.contains(name));
         rows.nth(nth)
@@ -73,18 +73,18 @@ fn a_row_has_counts_with_intervals_and_a_change_with_its_own() {
     };
     assert_eq!(
         row("paratick", 0),
-        "paratick 4 008 [4 004..4 012] 4.01 400 [400..401] – 41.2"
+        "paratick 4 010 [4 004..4 016] 4.01 400 [400..401] – 41.2"
     );
     assert_eq!(row("paratick", 1), "paratick −60 % [−60..−60]");
     assert_eq!(row("paratick", 2), "paratick ≈ [0..0]");
     assert_eq!(text.matches("\npingpong: 1 000 round trips\n").count(), 3);
     assert!(text.contains("95 % bootstrap interval"));
-    assert!(text.contains("equal the exits in all 12 samples"));
+    assert!(text.contains("equal the exits in all 16 samples"));
 }
 
 #[test]
 fn it_fits_a_wide_terminal_and_no_line_ends_in_space() {
-    let text = shown(3, |_| ());
+    let text = shown(4, |_| ());
     for line in text.lines() {
         assert!(
             line.chars().count() <= 120 && !line.ends_with(' '),
@@ -98,22 +98,22 @@ fn few_samples_are_never_called_a_difference() {
     let text = shown(1, |_| ());
     assert!(text.contains("(−60 %)"), "{text}");
     assert!(text.contains("too few for a 95 % interval"));
-    assert!(text.contains("One round only"));
+    assert!(text.contains("With 1 rounds: how boots"));
 }
 
 #[test]
 fn doubtful_samples_are_marked_and_counted() {
-    let text = shown(3, |results| {
+    let text = shown(4, |results| {
         let sample = &mut results.cells[0].samples[0];
         sample.world_switches = Some(1);
         sample.problems.push("counts differ".into());
     });
     assert!(text.contains("tickless !"), "{text}");
-    assert!(text.contains("in 11 of 12 samples"));
+    assert!(text.contains("in 15 of 16 samples"));
 }
 
 #[test]
 fn nothing_measured_is_said() {
-    let text = shown(3, |results| results.cells.clear());
+    let text = shown(4, |results| results.cells.clear());
     assert!(text.ends_with("Nothing was measured.\n"));
 }
