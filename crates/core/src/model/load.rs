@@ -62,6 +62,9 @@ pub struct Load {
     /// Share of the time in which it executes guest code: an interrupt of the host costs an exit
     /// only then.  Less than `busy` by what exits take.
     pub in_guest: f64,
+    /// Share of the guest's vCPUs that its ticks interrupt again and again, where they are not all
+    /// alike: these look after the timer wheels.  0 where nothing is known of it.
+    pub ticked: f64,
     pub wakes: Wakes,
 }
 
@@ -95,6 +98,7 @@ impl Load {
         Ok(Load {
             busy: load,
             in_guest: load,
+            ticked: 0.0,
             wakes: Wakes::only(woken_by, rate),
         })
     }

@@ -5,7 +5,7 @@ use super::{predict, Estimate, Exits, Load, TickModel, Vm, Wakes};
 use crate::{
     cause::Cause,
     mode::Mode,
-    results::{Cell, Configuration, Results, Sample},
+    results::{Cell, Configuration, Results, Sample, VcpuSample},
     stats,
     units::{Hz, Nanos},
 };
@@ -53,6 +53,7 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
         load: Load {
             busy,
             in_guest,
+            ticked: ticked(sample, hz, time),
             wakes: wakes.scaled(1.0 / vcpu_seconds),
         },
     };
@@ -67,6 +68,15 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
 fn in_guest(configuration: &Configuration, sample: &Sample) -> Option<f64> {
     let each = u64::from(configuration.ns_per_instruction?);
     Some(Nanos(sample.guest_instructions? * each).seconds())
+}
+
+/// Share of the vCPUs on which one tick in 25 or more falls.
+fn ticked(sample: &Sample, hz: Hz, time: Nanos) -> f64 {
+    let ticks = |vcpu: &VcpuSample| vcpu.exits_by_cause.get(&Cause::HostTick).copied();
+    let often = time.seconds() * f64::from(hz.0) / 25.0;
+    let vcpus = sample.per_vcpu.iter();
+    let ticked = vcpus.filter(|vcpu| ticks(vcpu).unwrap_or(0) as f64 >= often);
+    ticked.count() as f64 / sample.per_vcpu.len().max(1) as f64
 }
 
 /// Of `vcpus`, how many the host handles one after the other: all in the lab, unless each of its

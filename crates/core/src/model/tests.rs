@@ -37,16 +37,20 @@ fn load(busy: f64, period: u64, woken_by: WokenBy) -> Load {
 fn any_load() -> impl Strategy<Value = Load> {
     let rate = || prop_oneof![Just(0.0), 0.0..20_000.0];
     let wakes = (rate(), rate(), rate(), rate());
-    (0.0..=1.0, 0.0..=1.0, wakes).prop_map(|(busy, in_guest, (ipi, device, sleep, kernel))| Load {
-        busy,
-        in_guest: busy * in_guest,
-        wakes: Wakes {
-            ipi,
-            device,
-            sleep,
-            kernel,
+    let shares = (0.0..=1.0, 0.0..=1.0, 0.0..=1.0);
+    (shares, wakes).prop_map(
+        |((busy, in_guest, ticked), (ipi, device, sleep, kernel))| Load {
+            ticked,
+            busy,
+            in_guest: busy * in_guest,
+            wakes: Wakes {
+                ipi,
+                device,
+                sleep,
+                kernel,
+            },
         },
-    })
+    )
 }
 
 fn any_vm() -> impl Strategy<Value = Vm> {
