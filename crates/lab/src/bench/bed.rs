@@ -143,6 +143,10 @@ impl Bed for LabBed<'_> {
         }
         measured
     }
+
+    fn end(&mut self) {
+        self.host = None;
+    }
 }
 
 impl CountingHost {

@@ -78,6 +78,9 @@ pub trait Bed: Send {
     /// Boots a guest, runs every workload in it as often as the plan says, and ends it.  `ran` is
     /// called after every run.
     fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured>;
+
+    /// No more turns come: an emulated host that waits takes as much of the machine as one that works.
+    fn end(&mut self);
 }
 
 /// Every guest of the plan in its order.
@@ -120,10 +123,10 @@ pub fn drive(
             let (give, turns) = mpsc::channel();
             let tell = tell.clone();
             scope.spawn(move || serve(*measurer, bed, &turns, &tell));
-            give
+            Some(give)
         });
-        let hands: Vec<_> = hands.collect();
-        drive.hand_out(&hands, &news)
+        let mut hands: Vec<_> = hands.collect();
+        drive.hand_out(&mut hands, &news)
     })?;
     drive.results.summarize();
     (drive.keep)(drive.results)
@@ -158,6 +161,7 @@ fn serve(
             return;
         }
     }
+    measurer.end();
 }
 
 struct Drive<'a, 'e> {
@@ -173,18 +177,21 @@ struct Drive<'a, 'e> {
 impl Drive<'_, '_> {
     fn hand_out(
         &mut self,
-        hands: &[mpsc::Sender<Turn>],
+        hands: &mut [Option<mpsc::Sender<Turn>>],
         news: &mpsc::Receiver<News>,
     ) -> Result<()> {
         let mut free: Vec<usize> = (0..hands.len()).rev().collect();
         loop {
             while let Some(bed) = free.pop() {
-                let Some(turn) = self.next() else {
+                let Some((turn, hand)) = self.next().zip(hands[bed].as_ref()) else {
                     free.push(bed);
                     break;
                 };
                 self.begin(turn);
-                hands[bed].send(turn)?;
+                hand.send(turn)?;
+            }
+            if self.is_last_round() {
+                free.iter().for_each(|bed| hands[*bed] = None);
             }
             if free.len() < hands.len() {
                 match news.recv()? {
@@ -239,6 +246,11 @@ impl Drive<'_, '_> {
         self.clock.guest_done();
         self.results.summarize();
         (self.keep)(self.results)
+    }
+
+    fn is_last_round(&self) -> bool {
+        let plan = &self.results.plan;
+        self.missing.is_empty() && plan.rounds_at_most.is_none_or(|most| plan.rounds >= most)
     }
 
     /// Plans one more round, where intervals are too wide for the plan and it allows one.

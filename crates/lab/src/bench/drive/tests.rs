@@ -8,6 +8,7 @@ struct Rehearsal {
     turns: Vec<Turn>,
     fail: Vec<usize>,
     plan: Option<Plan>,
+    ended: u32,
 }
 
 impl Bed for Rehearsal {
@@ -30,6 +31,10 @@ impl Bed for Rehearsal {
             }
         }
         Ok(measured)
+    }
+
+    fn end(&mut self) {
+        self.ended += 1;
     }
 }
 
@@ -79,6 +84,7 @@ fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Turn>, usize, Vec<E
         events.push(event)
     })
     .unwrap();
+    assert_eq!(bed.ended, 1);
     (bed.turns, kept, events)
 }
 
