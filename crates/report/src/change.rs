@@ -5,7 +5,7 @@ use crate::number;
 use paratick_core::{
     mode::{Mode, TickMode},
     results::{Cell, Figure},
-    stats::{Comparison, Verdict},
+    stats::{Comparison, Method, Verdict},
 };
 
 pub const PARATICK: Mode = plain(TickMode::Paratick);
@@ -25,6 +25,8 @@ pub struct Change {
     pub ratio: f64,
     pub low: f64,
     pub high: f64,
+    /// How the interval was found; of a mean, [`Method::Range`] where one of its ratios has a range.
+    pub method: Method,
     pub verdict: Verdict,
 }
 
@@ -71,10 +73,6 @@ impl Metric {
         let versus = |figure| cell.versus(baseline, figure).map(Change::from);
         match self {
             Metric::Exits => versus(Figure::Exits),
-            // Files from before `cpu_ns` knew no cost of a world switch: their instructions are it.
-            Metric::Throughput if !cell.summary.contains_key(&Figure::CpuNs) => {
-                versus(Figure::Instructions).map(Change::inverse)
-            }
             Metric::Throughput => versus(Figure::CpuNs).map(Change::inverse),
             Metric::Time => versus(Figure::DurationNs),
         }
@@ -100,6 +98,7 @@ impl From<Comparison> for Change {
             ratio: comparison.ratio,
             low: comparison.low,
             high: comparison.high,
+            method: comparison.method,
             verdict: comparison.verdict,
         }
     }
@@ -112,6 +111,7 @@ impl Change {
             ratio: 1.0 / self.ratio,
             low: 1.0 / self.high,
             high: 1.0 / self.low,
+            method: self.method,
             verdict: match self.verdict {
                 Verdict::Less => Verdict::More,
                 Verdict::More => Verdict::Less,
@@ -120,7 +120,7 @@ impl Change {
         }
     }
 
-    /// `−52 % [−54 to −50]`, and in words what it does not show.
+    /// `−52 % [−54 to −50]`, and in words what it does not show, or what its digits do not.
     pub fn words(self) -> String {
         let write = match self.high < 3.0 {
             true => number::percent,
@@ -130,6 +130,8 @@ impl Change {
         let caveat = match self.verdict {
             Verdict::NoDifferenceShown => ", no difference shown",
             Verdict::TooFewSamples => ", too few samples to conclude",
+            Verdict::Less if high == "0" => ", a little less",
+            Verdict::More if low == "0" => ", a little more",
             _ => "",
         };
         let (change, space) = (number::change(self.ratio), number::SPACE);
@@ -146,7 +148,8 @@ const Z: f64 = 1.96;
 
 /// The geometric mean of ratios that were measured independently, with the interval that follows
 /// from theirs: the errors of the logarithms add as squares.  It says how well these workloads were
-/// measured, not how others would do.  None of none, and none where a ratio is not positive.
+/// measured, not how others would do.  A range is taken as if it were a 95 % interval, which it is not:
+/// [`Change::method`] says so.  None of none, and none where a ratio is not positive.
 pub fn geometric_mean(changes: &[Change]) -> Option<Change> {
     let count = changes.len() as f64;
     if changes.is_empty() {
@@ -164,6 +167,10 @@ pub fn geometric_mean(changes: &[Change]) -> Option<Change> {
         ratio: mean.exp(),
         low,
         high,
+        method: match changes.iter().all(|c| c.method == Method::Bootstrap) {
+            true => Method::Bootstrap,
+            false => Method::Range,
+        },
         verdict: match () {
             () if changes.iter().any(few) => Verdict::TooFewSamples,
             () if high < 1.0 => Verdict::Less,
@@ -194,6 +201,7 @@ mod tests {
             ratio,
             low,
             high,
+            method: Method::Bootstrap,
             verdict,
         }
     }
@@ -231,6 +239,26 @@ mod tests {
             geometric_mean(&[change(0.0, 0.0, 0.1), change(0.5, 0.4, 0.6)]),
             None
         );
+    }
+
+    #[test]
+    fn a_mean_of_ranges_is_not_said_to_be_known_to_95_per_cent() {
+        let sure = change(0.5, 0.49, 0.51);
+        let range = Change {
+            method: Method::Range,
+            ..sure
+        };
+        let method = |changes: &[Change]| geometric_mean(changes).unwrap().method;
+        assert_eq!(method(&[sure, sure]), Method::Bootstrap);
+        assert_eq!(method(&[sure, range]), Method::Range);
+    }
+
+    #[test]
+    fn a_bound_keeps_its_side_of_nothing() {
+        let words = change(1.012, 1.0002, 1.02).words();
+        assert!(words.contains("[+0.02\u{a0}to"), "{words}");
+        let words = change(0.99, 0.98, 0.999_999).words();
+        assert!(words.ends_with("0], a little less"), "{words}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Reading the files that a report is made of.
 
 use paratick_core::{
-    results::{self, ReadError, Results},
+    results::{self, Cell, Figure, ReadError, Results},
     timeline::{self, Timeline},
 };
 use serde_json::{error::Category, Value};
@@ -37,7 +37,26 @@ impl Document {
             Some(found) if found.starts_with("paratick-timeline/") => {
                 Err(BadDocument::OtherTimeline { found })
             }
-            _ => Ok(Document::Results(Box::new(results::read(text)?))),
+            _ => {
+                let mut results = results::read(text)?;
+                complete(&mut results);
+                // By today's rules, whichever version wrote the file.
+                results.summarize();
+                Ok(Document::Results(Box::new(results)))
+            }
+        }
+    }
+}
+
+/// Files from before `cpu_ns` knew no cost of a world switch: their instructions are it.
+fn complete(results: &mut Results) {
+    let before = |cell: &&mut Cell| {
+        !cell.summary.is_empty() && !cell.summary.contains_key(&Figure::CpuNs)
+    };
+    for cell in results.cells.iter_mut().filter(before) {
+        for sample in &mut cell.samples {
+            let instructions = sample.host_instructions.zip(sample.guest_instructions);
+            sample.cpu_ns = instructions.map(|(host, guest)| host + guest);
         }
     }
 }

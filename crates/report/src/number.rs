@@ -61,18 +61,23 @@ pub fn printed(percent: f64) -> String {
     format!("{sign}{}{NARROW_SPACE}%", percent.abs())
 }
 
-/// A ratio as a signed change in per cent, without the sign of per cent.
+/// A ratio as a signed change in per cent, without the sign of per cent.  What is not 0 has as many
+/// digits as show on which side of it, up to [`DIGITS`].
 pub fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     // Whole per cents in between; −99.6 % is not all.
     let digits = usize::from(change.abs() < 9.95 || (-99.95..-98.5).contains(&change));
-    let text = format!("{:.digits$}", change.abs());
-    match text.chars().all(|c| c == '0' || c == '.') {
-        true => "0".into(),
-        false if change < 0.0 => format!("−{text}"),
-        false => format!("+{text}"),
+    let written = (digits..=DIGITS).map(|digits| format!("{:.digits$}", change.abs()));
+    let mut some = written.filter(|text| text.chars().any(|c| c != '0' && c != '.'));
+    match some.next() {
+        None => "0".into(),
+        Some(text) if change < 0.0 => format!("−{text}"),
+        Some(text) => format!("+{text}"),
     }
 }
+
+/// After the point, of the smallest change in per cent.
+const DIGITS: usize = 3;
 
 /// `4 132 [4 100 to 4 150]`; the interval is left away where it is the number itself.
 pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> String {
@@ -126,6 +131,9 @@ mod tests {
         assert_eq!(change(1.0), "0\u{202f}%");
         assert_eq!(change(0.004), "−99.6\u{202f}%");
         assert_eq!(change(18.2), "×18.2");
+        assert_eq!(percent(1.0002), "+0.02");
+        assert_eq!(percent(0.999_991), "−0.001");
+        assert_eq!(percent(1.000_001), "0");
     }
 
     #[test]

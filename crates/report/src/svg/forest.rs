@@ -187,6 +187,7 @@ fn legend(svg: &mut Svg, size: Size) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paratick_core::stats::Method;
 
     #[test]
     fn a_wild_interval_does_not_hide_the_points_of_others() {
@@ -194,6 +195,7 @@ mod tests {
             ratio: 0.9,
             low: 0.8,
             high,
+            method: Method::Bootstrap,
             verdict: Verdict::NoDifferenceShown,
         };
         let forest = |high| Forest {
