@@ -113,11 +113,84 @@ fn what_was_not_given_is_named_with_its_command_and_has_no_section() {
     let page = page(folder.path(), &[one(folder.path(), "quick", None)]);
     assert!(page.contains("Not in this report"));
     for bench in ["table1", "sequential", "multithreaded", "io"] {
-        assert!(
-            page.contains(&format!("<code>paratick bench {bench}</code>")),
-            "{bench}"
-        );
+        let command = format!("<code>paratick bench {bench}");
+        assert!(page.contains(&command), "{bench}");
         assert!(!page.contains(&format!("<h2 id=\"{bench}\">")), "{bench}");
+    }
+}
+
+#[test]
+fn sizes_that_were_not_measured_are_named_one_by_one() {
+    let folder = TempDir::new().unwrap();
+    let bench = Bench {
+        name: "multithreaded",
+        vcpus: 4,
+        guests: 1,
+        cost: Some(1000),
+    };
+    let file = synthetic::write(folder.path(), "small.json", &synthetic::results(&bench));
+    let page = page(folder.path(), &[file]);
+    for (size, missing) in [("small", false), ("medium", true), ("large", true)] {
+        let command = format!("<code>paratick bench multithreaded --sizes {size}</code>");
+        assert_eq!(page.contains(&command), missing, "{size}");
+    }
+}
+
+/// The commands under "Measure it again", without the report's own.
+fn commands(page: &str) -> Vec<String> {
+    let block = page.split("<pre tabindex=\"0\"><code>").nth(1).unwrap();
+    let block = block.split("</code>").next().unwrap();
+    let commands = block
+        .lines()
+        .filter(|line| line.starts_with("paratick bench"));
+    commands.map(str::to_string).collect()
+}
+
+#[test]
+fn every_command_to_measure_again_is_one() {
+    let folder = TempDir::new().unwrap();
+    let mut files = synthetic::write_all(folder.path());
+    let bench = Bench {
+        name: "sequential",
+        vcpus: 1,
+        guests: 1,
+        cost: Some(3000),
+    };
+    let mut own = synthetic::results(&bench);
+    own.plan.rounds_at_most = Some(8);
+    own.plan.precision = Some(0.03);
+    let program = own.plan.workloads[0].program.as_mut().unwrap();
+    program.stands_for = None;
+    program.command = "echo 'a b' | sha256sum".into();
+    files.push(synthetic::write(folder.path(), "own.json", &own));
+    let page = page(folder.path(), &files);
+    let commands = commands(&page);
+    // A file each, but the two of Table 1 together.
+    assert_eq!(commands.len(), files.len() - 1, "{commands:#?}");
+    for expected in [
+        "multithreaded --sizes medium ",
+        "quick --vcpus 2 ",
+        "--exit-cost 2000",
+        "--rounds-at-most 8 --precision 3 ",
+        "--program 'primesieve=echo ",
+    ] {
+        let found = commands.iter().any(|command| command.contains(expected));
+        assert!(found, "{expected} is not in {commands:#?}");
+    }
+    for command in commands {
+        // It ends where the agent, or a program, is not there: after all options were checked.
+        let binary = paratick(&[]).get_program().to_os_string();
+        let folder_of_binary = Path::new(&binary).parent().unwrap().display().to_string();
+        let path = format!("{folder_of_binary}:{}", std::env::var("PATH").unwrap());
+        let run = std::process::Command::new("sh")
+            .args(["-c", &command])
+            .env("PATH", path)
+            .env("PARATICK_CACHE", folder.path().join("cache"))
+            .env("PARATICK_AGENT", "/no/such/agent")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(69), "{command} said {said}");
     }
 }
 
@@ -125,11 +198,15 @@ fn what_was_not_given_is_named_with_its_command_and_has_no_section() {
 fn the_summary_is_computed_from_the_data() {
     let folder = TempDir::new().unwrap();
     let lead = |page: &str| {
-        let from = page.find("<p class=\"lead\">").unwrap();
-        page[from..].split("</p>").next().unwrap().to_string()
+        let leads = page.split("<p class=\"lead\">").skip(1);
+        let leads = leads.map(|lead| lead.split("</p>").next().unwrap());
+        leads.collect::<Vec<_>>().join(" ")
     };
     let file = one(folder.path(), "sequential", Some(1000));
     let normal = lead(&page(folder.path(), std::slice::from_ref(&file)));
+    let what = normal.find("The host is emulated: VM exits are real counts");
+    assert!(what < normal.find("paratick was measured on"), "{normal}");
+    assert!(normal.contains("1 ns for each instruction plus the stated 1\u{202f}000 ns"));
     assert!(normal.contains("in VM exits it wins on all"), "{normal}");
     // The same file with the names of two modes exchanged: what won must now lose.
     let text = fs::read_to_string(&file).unwrap();
@@ -142,6 +219,53 @@ fn the_summary_is_computed_from_the_data() {
     let file = synthetic::write(folder.path(), "swapped.json", &results);
     let swapped = lead(&page(folder.path(), &[file]));
     assert!(swapped.contains("in VM exits it loses on all"), "{swapped}");
+}
+
+#[test]
+fn old_files_are_judged_by_todays_rules() {
+    let folder = TempDir::new().unwrap();
+    let bench = Bench {
+        name: "sequential",
+        vcpus: 1,
+        guests: 1,
+        cost: None,
+    };
+    let mut results = synthetic::results(&bench);
+    // As a version before `cpu_ns` wrote it, with a verdict that three boots do not allow today.
+    results.plan.rounds = 3;
+    for cell in &mut results.cells {
+        cell.samples.retain(|sample| sample.round <= 3);
+        for sample in &mut cell.samples {
+            sample.cpu_ns = None;
+        }
+        cell.summary
+            .remove(&paratick_core::results::Figure::CpuNs);
+    }
+    let file = synthetic::write(folder.path(), "old.json", &results);
+    let page = page(folder.path(), &[file]);
+    assert!(page.contains("in VM exits nothing can be concluded"));
+    assert!(page.contains("fewer than 4 rounds"), "no reason");
+    assert!(!page.contains("System throughput: measured on 0"));
+}
+
+#[test]
+fn samples_whose_world_switches_were_not_counted_are_named() {
+    let folder = TempDir::new().unwrap();
+    let bench = Bench {
+        name: "table1",
+        vcpus: 16,
+        guests: 4,
+        cost: None,
+    };
+    let mut results = synthetic::results(&bench);
+    for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.samples) {
+        sample.world_switches = None;
+    }
+    let several = synthetic::write(folder.path(), "several.json", &results);
+    let files = [one(folder.path(), "io", Some(1000)), several];
+    let page = page(folder.path(), &files);
+    let named = "It did not in Table 1, 4 guests with 16 vCPUs (64 samples, where several guests ran at once).";
+    assert!(page.contains(named));
 }
 
 #[test]

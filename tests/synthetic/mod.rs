@@ -26,19 +26,25 @@ pub const DEFAULT_COST: u32 = 1000;
 
 /// Programs, what each stands for, and how many idle periods it has in a second.
 const PROGRAMS: [(&str, &str, f64); 13] = [
-    ("x264", "x264", 300.0),
-    ("vips", "vips", 900.0),
-    ("zstd", "dedup", 1500.0),
-    ("pbzip2", "ferret", 700.0),
-    ("povray", "raytrace", 60.0),
+    ("primesieve", "blackscholes", 30.0),
+    ("graphicsmagick", "bodytrack", 1100.0),
+    ("jellyfish", "canneal", 90.0),
+    ("pigz", "dedup", 1500.0),
+    ("calculix", "facesim", 800.0),
+    ("hmmer", "ferret", 700.0),
+    ("7zip", "fluidanimate", 1900.0),
     ("sort", "freqmine", 250.0),
-    ("graph", "canneal", 90.0),
-    ("imagemagick", "bodytrack", 1100.0),
-    ("openssl", "swaptions", 40.0),
-    ("numeric-barriers", "streamcluster", 2400.0),
-    ("fine-locks", "fluidanimate", 1900.0),
-    ("task-queue", "facesim", 800.0),
-    ("black-scholes", "blackscholes", 30.0),
+    ("povray", "raytrace", 60.0),
+    ("mcl", "streamcluster", 2400.0),
+    ("argon2", "swaptions", 40.0),
+    ("vips", "vips", 900.0),
+    ("x264", "x264", 300.0),
+];
+
+/// The agent's own, which only run with several threads.
+const KERNELS: [(&str, &str, u64, f64); 2] = [
+    ("stencil", "sweeps", 2400, 2600.0),
+    ("finelock", "thousand updates", 500, 2100.0),
 ];
 
 const IO: [&str; 8] = [
@@ -216,9 +222,12 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
         name => {
             let scale = if name == "sequential" { 0.02 } else { 1.0 };
             let programs = PROGRAMS.iter();
-            programs
-                .map(|(name, other, idles)| (planned(name, 1, "runs", Some(other)), idles * scale))
-                .collect()
+            let programs = programs
+                .map(|(name, other, idles)| (planned(name, 1, "runs", Some(other)), idles * scale));
+            let kernels = KERNELS.iter().filter(|_| bench.name == "multithreaded");
+            let kernels =
+                kernels.map(|(name, unit, work, idles)| (planned(name, *work, unit, None), *idles));
+            programs.chain(kernels).collect()
         }
     }
 }

@@ -125,6 +125,12 @@ impl<'a> Selection<'a> {
         &self.sets
     }
 
+    /// Every file that is shown.
+    pub fn results(&self) -> impl Iterator<Item = &'a Results> + '_ {
+        let results = self.sets.iter().flat_map(|set| &set.by_cost);
+        results.copied()
+    }
+
     /// Those whose metrics the paper averages.
     pub fn evaluated(&self) -> Vec<&Set<'a>> {
         let benches = ["sequential", "multithreaded", "io"];

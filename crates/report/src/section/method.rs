@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How it was measured, what that cannot say, and how to do it again.
 
-use super::{environment, SOURCES};
+use super::{commands::commands, environment, samples};
 use crate::{
     number,
     page::{Block, Section},
     paper,
-    select::Selection,
+    select::{Selection, Set},
     Input,
 };
 use paratick_core::results::Results;
@@ -14,21 +14,22 @@ use std::collections::BTreeMap;
 
 pub fn section(input: &Input, selection: &Selection) -> Section {
     let mut section = Section::new("method", "How this was measured, and what it cannot say");
-    section.list(method(input));
+    section.list(method(input, selection));
     section.heading("environment", "Environment");
     section.table(environment::table(input));
     section.heading("problems", "Problems and doubtful samples");
     problems(&mut section, input);
     section.heading("reproduce", "Measure it again");
-    section.text("Each command writes a results file and says where; `paratick report` makes this page from such files. Bench files can be continued after an interruption with `--resume`.");
+    section.text("Each command writes a results file and says where; `paratick report` makes this page from such files. Kernels, memory and host are those of the environment above where an option does not say otherwise. Bench files can be continued after an interruption with `--resume`.");
+    section.list(lengths(selection));
     section.blocks.push(Block::Command {
-        text: commands(input, selection),
+        text: commands(input, selection).join("\n"),
     });
     section.text(format!("The paper: {}.", paper::REFERENCE));
     section
 }
 
-fn method(input: &Input) -> Vec<String> {
+fn method(input: &Input, selection: &Selection) -> Vec<String> {
     let configurations = || {
         input
             .results
@@ -42,8 +43,8 @@ fn method(input: &Input) -> Vec<String> {
     };
     let mut items = vec![
         "Every VM exit between two marks that the workload itself sets is counted, on the host, by its reason and cause; what could not be counted is “not measured”, never 0.".to_string(),
-        "In each round a fresh guest is booted in every mode, in rotating order. Intervals are bootstrap intervals over rounds and runs; modes are compared within the same rounds.".into(),
     ];
+    items.extend(samples::method(selection));
     if emulated {
         items.push(counted_twice(input));
         items.push("The host is emulated. Its clock is the number of instructions executed: time here is virtual time, and instructions are not cycles. Caches, pipelines and frequency have no part in it.".into());
@@ -60,12 +61,6 @@ fn method(input: &Input) -> Vec<String> {
     }
     if configurations().any(|c| c.parallel_clock) {
         items.push("CPUs that run at once share virtual time between them, as if they ran in parallel; the emulator runs them in turn, in slices.".into());
-    }
-    if input.results.iter().any(|results| results.plan.rounds == 1) {
-        items.push(
-            "Where there was one round only, differences from boot to boot are in no interval."
-                .into(),
-        );
     }
     items
 }
@@ -89,11 +84,32 @@ fn counted_twice(input: &Input) -> String {
             number::count(all as f64)
         ),
         _ => format!(
-            "The emulator counted world switches independently of the kernel in {} of {} samples: equal to the exits in {}.",
+            "The emulator counted world switches independently of the kernel in {} of {} samples: equal to the exits in {}.{}",
             number::count(counted as f64),
             number::count(all as f64),
-            number::count(equal as f64)
+            number::count(equal as f64),
+            not_counted(input)
         ),
+    }
+}
+
+/// Whose world switches the emulator did not count.
+fn not_counted(input: &Input) -> String {
+    let without = input.results.iter().filter_map(|results| {
+        let samples = results.cells.iter().flat_map(|cell| &cell.samples);
+        let without = samples.filter(|s| s.world_switches.is_none() || s.exits.is_none());
+        let count = without.count();
+        let several = match results.plan.guests {
+            1 => "",
+            _ => ", where several guests ran at once",
+        };
+        let name = Set::alone(results).name();
+        (count > 0).then(|| format!("{name} ({}{several})", number::plural(count, "sample")))
+    });
+    let without: Vec<String> = without.collect();
+    match without.is_empty() {
+        true => String::new(),
+        false => format!(" It did not in {}.", without.join("; ")),
     }
 }
 
@@ -146,24 +162,20 @@ fn problems(section: &mut Section, input: &Input) {
     }
 }
 
-/// One command for every section that there is.
-fn commands(input: &Input, selection: &Selection) -> String {
-    let mut lines = Vec::new();
-    for source in &SOURCES {
-        for set in selection.of(source.id) {
-            let plan = &set.main().plan;
-            let mut command = source.command.to_string();
-            if matches!(source.id, "multithreaded" | "quick") {
-                command += &format!(" --vcpus {}", plan.vcpus);
-            }
-            if !lines.contains(&command) {
-                lines.push(command);
-            }
-        }
-        if source.id == "cycle" && !input.timelines.is_empty() {
-            lines.push(source.command.into());
-        }
-    }
-    lines.push("paratick report RESULT…".into());
-    lines.join("\n")
+/// How long Table 1's guests ran: no option says it, and `--quick` has other lengths.
+fn lengths(selection: &Selection) -> Vec<String> {
+    let sets = selection.of("table1").map(|set| {
+        let workloads = set.main().plan.workloads.iter();
+        let works = workloads.map(|w| {
+            let work = number::count(w.work as f64);
+            format!("{} {work} {}", w.workload, w.unit)
+        });
+        format!(
+            "{} did {}, as version {} of paratick has them; compare files with the same lengths only.",
+            set.name(),
+            number::list(&works.collect::<Vec<_>>()),
+            set.main().tool_version
+        )
+    });
+    sets.collect()
 }

@@ -3,12 +3,15 @@
 //! names it with the command that measures it.
 
 mod causes;
+mod clock;
+mod commands;
 mod cycle;
 mod environment;
 mod idle_entries;
 mod method;
 mod quick;
 mod relative;
+mod samples;
 mod sensitivity;
 pub mod summary;
 pub mod table1;
@@ -17,42 +20,63 @@ use crate::{page::Page, select::Selection, Input};
 
 /// What the sections are made from, and by which command.
 struct Source {
+    /// The bench's, or the section's where that has none.
     id: &'static str,
+    /// Of the guests, where the bench has several sizes.
+    vcpus: Option<u32>,
     what: &'static str,
     command: &'static str,
 }
 
-const SOURCES: [Source; 6] = [
+const fn source(id: &'static str, what: &'static str, command: &'static str) -> Source {
     Source {
-        id: "table1",
-        what: "Table 1",
-        command: "paratick bench table1",
-    },
+        id,
+        vcpus: None,
+        what,
+        command,
+    }
+}
+
+const fn multithreaded(vcpus: u32, what: &'static str, command: &'static str) -> Source {
     Source {
-        id: "sequential",
-        what: "sequential programs (Figure 4, Table 2)",
-        command: "paratick bench sequential",
-    },
-    Source {
-        id: "multithreaded",
-        what: "multithreaded programs (Figure 5, Table 3)",
-        command: "paratick bench multithreaded",
-    },
-    Source {
-        id: "io",
-        what: "input and output (Figure 6, Table 4)",
-        command: "paratick bench io",
-    },
-    Source {
-        id: "cycle",
-        what: "the time line of an idle cycle",
-        command: "paratick bench timeline",
-    },
-    Source {
-        id: "quick",
-        what: "the small workloads",
-        command: "paratick bench quick",
-    },
+        vcpus: Some(vcpus),
+        ..source("multithreaded", what, command)
+    }
+}
+
+const SOURCES: [Source; 8] = [
+    source("table1", "Table 1", "paratick bench table1"),
+    source(
+        "sequential",
+        "sequential programs (Figure 4, Table 2)",
+        "paratick bench sequential",
+    ),
+    multithreaded(
+        4,
+        "multithreaded programs, 4 vCPUs (Figure 5, Table 3)",
+        "paratick bench multithreaded --sizes small",
+    ),
+    multithreaded(
+        16,
+        "multithreaded programs, 16 vCPUs (Figure 5, Table 3)",
+        "paratick bench multithreaded --sizes medium",
+    ),
+    multithreaded(
+        64,
+        "multithreaded programs, 64 vCPUs (Figure 5, Table 3)",
+        "paratick bench multithreaded --sizes large",
+    ),
+    source(
+        "io",
+        "input and output (Figure 6, Table 4)",
+        "paratick bench io",
+    ),
+    source(
+        "cycle",
+        "the time line of an idle cycle",
+        "paratick bench timeline",
+    ),
+    source("quick", "the small workloads", "paratick bench quick"),
 ];
 
 pub fn page(input: &Input, selection: &Selection) -> Page {
@@ -87,13 +111,16 @@ fn subtitle(input: &Input) -> String {
     format!("The evaluation of paratick (ICPP 2021) on real kernels{when}")
 }
 
-/// Sections that are not in this report.
+/// Sections, or parts of one, that are not in this report.
 fn missing<'a>(
     input: &'a Input,
     selection: &'a Selection,
 ) -> impl Iterator<Item = &'static Source> + 'a {
     SOURCES.iter().filter(|source| match source.id {
         "cycle" => input.timelines.is_empty(),
-        bench => selection.of(bench).next().is_none(),
+        bench => {
+            let mut sets = selection.of(bench);
+            !sets.any(|set| source.vcpus.is_none_or(|vcpus| set.vcpus() == vcpus))
+        }
     })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The small workloads in every mode, as `paratick bench quick` measures them.
 
+use super::{clock, samples};
 use crate::{
     change::{self, Metric, TICKLESS, TICKLESS_STOP},
     number,
@@ -46,7 +47,10 @@ fn title(cell: &Cell) -> String {
 
 fn counts(set: &Set, vcpus: &str) -> Table {
     let mut table = Table::new(
-        format!("Medians with intervals, guests with {vcpus}"),
+        format!(
+            "Medians with intervals, guests with {vcpus}, {} in each mode",
+            samples::in_words(set)
+        ),
         [
             "Mode",
             "VM exits",
@@ -100,9 +104,13 @@ fn versus(set: &Set, metric: Metric, vcpus: &str) -> Table {
     let baselines = baselines(set.main());
     let mut table = Table::new(
         format!(
-            "{}, change against other modes ({}), guests with {vcpus}",
-            metric.name(),
-            metric.better()
+            "{}, change against other modes ({}), guests with {vcpus}, {} in each mode",
+            match metric {
+                Metric::Time => clock::name_of_time(set),
+                _ => metric.name(),
+            },
+            metric.better(),
+            samples::in_words(set)
         ),
         ["Mode"],
     );

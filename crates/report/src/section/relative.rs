@@ -2,8 +2,8 @@
 //! Figures 4 to 6 and Tables 2 to 4: each benchmark relative to a baseline, and their average.
 
 use super::{
-    idle_entries,
-    summary::{average, changes, printed},
+    clock, idle_entries, samples,
+    summary::{self, average, changes, printed},
 };
 use crate::{
     change::{self, Change, Metric, BASELINES, TICKLESS_STOP},
@@ -67,8 +67,12 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
         ),
     );
     section.text(kind.about);
-    section.text("System throughput is work per CPU time that the host's CPUs spent, execution time the time from the first unit of work to the last. Whiskers are intervals; a hollow marker means that no difference is shown.");
+    section.text(clock::metrics(&sets));
+    section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few samples to conclude.");
     section.table(averages(&sets, kind));
+    if let Some(text) = samples::of_means(&summary::averages(&sets)) {
+        section.text(text);
+    }
     for set in &sets {
         for baseline in BASELINES {
             if !changes(set, Metric::Exits, baseline).is_empty() {
@@ -98,10 +102,15 @@ fn averages(sets: &[&Set], kind: &Kind) -> Table {
             "{} of the paper, and here: average change by paratick (here the geometric mean; the paper does not say which mean its own is)",
             kind.table
         ),
-        ["Against", "VM exits", "System throughput", "Execution time"],
+        [
+            "Against",
+            "VM exits",
+            "System throughput",
+            summary::name_of_time(sets),
+        ],
     );
     for set in sets {
-        table.group(set.name());
+        table.group(format!("{} ({})", set.name(), samples::in_words(set)));
         for baseline in BASELINES {
             let cells: Vec<String> = Metric::ALL
                 .into_iter()
@@ -129,7 +138,10 @@ fn figure(set: &Set, baseline: Mode, kind: &Kind) -> Block {
         panels: Metric::ALL
             .into_iter()
             .map(|metric| Panel {
-                title: metric.name().into(),
+                title: match metric {
+                    Metric::Time => clock::name_of_time(set).into(),
+                    _ => metric.name().into(),
+                },
                 label: format!("change, % ({})", metric.better()),
                 paper: paper.map(|averages| averages.of(metric)),
             })
@@ -168,8 +180,9 @@ fn caption(
     per_metric: &[Vec<(&str, Option<Change>)>; 3],
 ) -> String {
     let mut text = format!(
-        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark, with intervals (an arrow: it goes on). The average is the geometric mean.",
-        kind.figure
+        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark ({} in each mode), with intervals (an arrow: it goes on). The average is the geometric mean.",
+        kind.figure,
+        samples::in_words(set)
     );
     if has_paper {
         text += " Dashed: the average that the paper prints.";
@@ -217,7 +230,7 @@ fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
             "Benchmark",
             "VM exits",
             "System throughput",
-            "Execution time",
+            clock::name_of_time(set),
         ],
     );
     for row in rows {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was found, in a paragraph and a table, computed from the data.
 
-use super::Source;
+use super::{clock, samples, Source};
 use crate::{
     change::{self, geometric_mean, Change, Metric, Outcome, BASELINES, PARATICK, TICKLESS_STOP},
     number,
@@ -16,6 +16,9 @@ pub(super) fn section<'a>(
     missing: impl Iterator<Item = &'a Source>,
 ) -> Section {
     let mut section = Section::new("summary", "Summary");
+    if let Some(text) = clock::lead(selection) {
+        section.blocks.push(Block::Lead { text });
+    }
     let sets = summed_up(selection);
     let verdicts: Vec<String> = BASELINES
         .iter()
@@ -26,10 +29,16 @@ pub(super) fn section<'a>(
         section.blocks.push(Block::Lead { text });
         section.table(key_numbers(&sets));
         section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
+        if let Some(text) = samples::of_means(&averages(&sets)) {
+            section.text(text);
+        }
     } else {
         section.text("Nothing in these files compares paratick with another mode.");
     }
-    section.text("In every figure and table a change is that of paratick against the baseline named, and an interval holds 95 % unless there were fewer than six samples: then it is the range of all.");
+    section.text(format!(
+        "In every figure and table a change is that of paratick against the baseline named. {}",
+        samples::intervals(selection)
+    ));
     let missing: Vec<String> = missing
         .map(|source| format!("{} (`{}`)", source.what, source.command))
         .collect();
@@ -72,6 +81,17 @@ pub fn changes<'a>(
 pub fn average(changes: &[(&str, Option<Change>)]) -> Option<Change> {
     let measured: Vec<Change> = changes.iter().filter_map(|(_, change)| *change).collect();
     geometric_mean(&measured)
+}
+
+/// Of every set, in every metric, against every baseline.
+pub fn averages(sets: &[&Set]) -> Vec<Option<Change>> {
+    let of = |set: &&Set| {
+        let set = *set;
+        let one = |metric, baseline| average(&changes(set, metric, baseline));
+        let all = BASELINES.map(|baseline| Metric::ALL.map(|metric| one(metric, baseline)));
+        all.concat()
+    };
+    sets.iter().flat_map(of).collect()
 }
 
 /// How often each outcome was seen.
@@ -227,7 +247,7 @@ fn key_numbers(sets: &[&Set]) -> Table {
             "in the paper",
             "System throughput",
             "in the paper",
-            "Execution time",
+            name_of_time(sets),
             "in the paper",
         ],
     );
@@ -243,12 +263,22 @@ fn key_numbers(sets: &[&Set]) -> Table {
                 cells.push(printed(set, metric, baseline));
             }
             if workloads > 0 {
-                table.row(set.name(), cells);
+                table.row(
+                    format!("{} ({})", set.name(), samples::in_words(set)),
+                    cells,
+                );
             }
         }
     }
     table.groups.retain(|group| !group.rows.is_empty());
     table
+}
+
+/// Virtual, where it is so in every set.
+pub fn name_of_time(sets: &[&Set]) -> &'static str {
+    let real = sets.iter().find(|set| !clock::is_emulated(set));
+    let any = real.or(sets.first());
+    any.map_or(Metric::Time.name(), |set| clock::name_of_time(set))
 }
 
 /// The paper's average; it has none against today's kernel.
