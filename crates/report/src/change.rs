@@ -123,7 +123,7 @@ impl Change {
     /// `−52 % [−54 to −50]`, and in words what it does not show, or what its digits do not.
     pub fn words(self) -> String {
         let write = match self.high < 3.0 {
-            true => number::percent,
+            true => number::decisive_percent,
             false => number::change,
         };
         let [low, high] = [self.low, self.high].map(write);
@@ -134,7 +134,15 @@ impl Change {
             Verdict::More if low == "0" => ", a little more",
             _ => "",
         };
-        let (change, space) = (number::change(self.ratio), number::SPACE);
+        let change = match self.verdict {
+            Verdict::Less | Verdict::More if number::percent(self.ratio) == "0" => format!(
+                "{}{}%",
+                number::decisive_percent(self.ratio),
+                number::NARROW_SPACE
+            ),
+            _ => number::change(self.ratio),
+        };
+        let space = number::SPACE;
         format!("{change}{space}[{low}{space}to{space}{high}]{caveat}")
     }
 }

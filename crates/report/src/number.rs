@@ -61,23 +61,35 @@ pub fn printed(percent: f64) -> String {
     format!("{sign}{}{NARROW_SPACE}%", percent.abs())
 }
 
-/// A ratio as a signed change in per cent, without the sign of per cent.  What is not 0 has as many
-/// digits as show on which side of it, up to [`DIGITS`].
+/// A ratio as a signed change in per cent, without the sign of per cent.
 pub fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     // Whole per cents in between; −99.6 % is not all.
     let digits = usize::from(change.abs() < 9.95 || (-99.95..-98.5).contains(&change));
-    let written = (digits..=DIGITS).map(|digits| format!("{:.digits$}", change.abs()));
-    let mut some = written.filter(|text| text.chars().any(|c| c != '0' && c != '.'));
-    match some.next() {
-        None => "0".into(),
-        Some(text) if change < 0.0 => format!("−{text}"),
-        Some(text) => format!("+{text}"),
-    }
+    signed(change, digits)
+}
+
+/// The same where its sign decides: what is not 0 has as many digits as show on which side of it,
+/// up to [`DIGITS`].
+pub fn decisive_percent(ratio: f64) -> String {
+    let change = (ratio - 1.0) * 100.0;
+    let first = percent(ratio);
+    let more = (1..=DIGITS).map(|digits| signed(change, digits));
+    let mut all = [first].into_iter().chain(more);
+    all.find(|text| text != "0").unwrap_or("0".into())
 }
 
 /// After the point, of the smallest change in per cent.
 const DIGITS: usize = 3;
+
+fn signed(change: f64, digits: usize) -> String {
+    let text = format!("{:.digits$}", change.abs());
+    match text.chars().all(|c| c == '0' || c == '.') {
+        true => "0".into(),
+        false if change < 0.0 => format!("−{text}"),
+        false => format!("+{text}"),
+    }
+}
 
 /// `4 132 [4 100 to 4 150]`; the interval is left away where it is the number itself.
 pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> String {
@@ -131,9 +143,15 @@ mod tests {
         assert_eq!(change(1.0), "0\u{202f}%");
         assert_eq!(change(0.004), "−99.6\u{202f}%");
         assert_eq!(change(18.2), "×18.2");
-        assert_eq!(percent(1.0002), "+0.02");
-        assert_eq!(percent(0.999_991), "−0.001");
-        assert_eq!(percent(1.000_001), "0");
+        assert_eq!(percent(1.0002), "0");
+    }
+
+    #[test]
+    fn what_is_not_quite_nothing_shows_its_sign() {
+        assert_eq!(decisive_percent(1.0002), "+0.02");
+        assert_eq!(decisive_percent(0.999_991), "−0.001");
+        assert_eq!(decisive_percent(1.000_001), "0");
+        assert_eq!(decisive_percent(0.4), "−60");
     }
 
     #[test]
