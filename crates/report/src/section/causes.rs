@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Exits by cause, of every workload in every mode.
 
+use super::samples;
 use crate::{
     number,
     page::{Block, Figure, Section, Table},
@@ -8,9 +9,11 @@ use crate::{
     svg::bars::{Bar, Bars, Group},
 };
 use paratick_core::{
-    cause::Cause,
-    results::{Cell, Figure as Counted},
+    cause::{self, Cause, Facts},
+    reason,
+    results::{Cell, Figure as Counted, Sample},
 };
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// A chart with more bars does not fit a page of paper.
 const BARS: usize = 60;
@@ -29,11 +32,15 @@ pub fn section(selection: &Selection) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("causes", "Exits by cause");
-    section.text("Every VM exit has one cause, decided by rules that `docs/measuring.md` states. The first four have to do with ticks and timers; the others are the workload's own.");
+    section.text("Every VM exit has one cause, decided by rules that `docs/measuring.md` states. The first four have to do with ticks and timers. The others are not the workload's alone: how often a vCPU halts and how often vCPUs wake each other depends on the mode, too.");
     section.list(legend());
+    section.blocks.extend(windows(&sets));
     for set in sets {
         let name = set.name();
         section.heading(format!("causes-{}", set.slug()), format!("Causes: {name}"));
+        if let Some(text) = others(set) {
+            section.text(text);
+        }
         let parts = parts(set);
         for (number, part) in parts.iter().enumerate() {
             let nth = match parts.len() {
@@ -42,10 +49,86 @@ pub fn section(selection: &Selection) -> Option<Section> {
             };
             let title = format!("VM exits by cause, {name}{nth}");
             let id = format!("fig-causes-{}-{number}", set.slug());
-            section.blocks.push(figure(&id, &title, part));
+            section
+                .blocks
+                .push(figure(&id, &title, &samples::in_words(set), part));
         }
     }
     Some(section)
+}
+
+/// KVM's names of exits for an interrupt window, on AMD's and Intel's processors.
+const WINDOWS: [&str; 2] = ["vintr", "INTERRUPT_WINDOW"];
+
+/// What interrupt windows have to do with ticks, where there are any.
+fn windows(sets: &[&Set]) -> Option<Block> {
+    let has = |name: &&&str| {
+        let mut samples = sets.iter().flat_map(|set| samples_of(set));
+        samples.any(|sample| {
+            let reasons = sample.exits_by_reason.as_ref();
+            reasons.and_then(|reasons| reasons.get(**name)) > Some(&0)
+        })
+    };
+    let name = WINDOWS.iter().find(has)?;
+    Some(Block::Text {
+        text: format!("In `other` are interrupt windows (`{name}`): where the processor does not deliver interrupts itself (AVIC, APICv), KVM asks for one when it has an interrupt that the guest cannot take at once. They follow the guest's interrupts, those of its timer included, so a mode changes them as well."),
+    })
+}
+
+fn samples_of<'a>(set: &Set<'a>) -> impl Iterator<Item = &'a Sample> {
+    set.main().cells.iter().flat_map(|cell| &cell.samples)
+}
+
+/// Reasons that are named of `other`.
+const REASONS: usize = 4;
+
+/// The reasons of the exits in `other`, all modes and workloads together.  None where there are no
+/// such exits or no reasons.
+fn others(set: &Set) -> Option<String> {
+    let mut all = 0;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for sample in samples_of(set) {
+        let (Some(causes), Some(reasons)) = (&sample.exits_by_cause, &sample.exits_by_reason)
+        else {
+            continue;
+        };
+        all += causes.get(&Cause::Other).unwrap_or(&0);
+        for (reason, count) in reasons.iter().filter(|(reason, _)| is_always_other(reason)) {
+            *counts.entry(reason).or_default() += count;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(reason, count)| (Reverse(*count), *reason));
+    let share = |count: u64| format!("{} %", number::count(100.0 * count as f64 / all as f64));
+    // Less than one in two hundred would be 0 %.
+    counts.retain(|(_, count)| 200 * count >= all && *count > 0);
+    counts.truncate(REASONS);
+    let mut parts: Vec<String> = counts
+        .iter()
+        .map(|(reason, count)| format!("`{reason}` {}", share(*count)))
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let named: u64 = counts.iter().map(|(_, count)| count).sum();
+    if 200 * all.saturating_sub(named) >= all {
+        parts.push(format!("further reasons {}", share(all - named)));
+    }
+    Some(format!(
+        "`other` of all these runs together, by KVM's reason: {}.",
+        number::list(&parts)
+    ))
+}
+
+/// Whether exits of this reason have no other cause, whatever else is known of them.
+fn is_always_other(reason: &str) -> bool {
+    let causes = |(isa, code)| {
+        let facts = [Facts::default(), Facts::MMIO, Facts::TIMER];
+        facts.map(|facts| cause::decide(isa, code, 0, facts))
+    };
+    let other = |causes: [Cause; 3]| causes.iter().all(|cause| *cause == Cause::Other);
+    // Unknown reasons have no rule.
+    !reason::is_msr_write(reason) && reason::find(reason).is_none_or(|code| other(causes(code)))
 }
 
 fn legend() -> Vec<String> {
@@ -87,7 +170,7 @@ fn parts<'a>(set: &Set<'a>) -> Vec<Vec<Workload<'a>>> {
     parts
 }
 
-fn figure(id: &str, title: &str, workloads: &[Workload]) -> Block {
+fn figure(id: &str, title: &str, counts: &str, workloads: &[Workload]) -> Block {
     let bars = Bars {
         groups: workloads.iter().map(group).collect(),
     };
@@ -95,7 +178,7 @@ fn figure(id: &str, title: &str, workloads: &[Workload]) -> Block {
         "A group of stacked bars for each of {}, a bar for each mode. The table after the figure has every number.",
         number::plural(workloads.len(), "workload")
     );
-    let caption = format!("{title}. Medians; all bars of a workload are drawn to one scale, in per cent of its longest, and the number at a bar's end is the median of all exits. The sum of medians may differ from it a little.");
+    let caption = format!("{title}. Medians of {counts}; all bars of a workload are drawn to one scale, in per cent of its longest, and the number at a bar's end is the median of all exits. The sum of medians may differ from it a little.");
     Figure::block(id, caption, table(title, workloads), |size| {
         bars.draw(size, id, title, &description)
     })
@@ -144,4 +227,19 @@ fn table(caption: &str, workloads: &[Workload]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_with_several_causes_are_not_counted_as_other() {
+        for reason in ["vintr", "cpuid", "msr_read", "hypercall", "CPUID", "0x123"] {
+            assert!(is_always_other(reason), "{reason}");
+        }
+        for reason in ["hlt", "io", "npf", "interrupt", "msr_write", "MSR_WRITE"] {
+            assert!(!is_always_other(reason), "{reason}");
+        }
+    }
 }
