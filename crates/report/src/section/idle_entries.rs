@@ -11,12 +11,29 @@ use crate::{
 use paratick_core::idle::IdleEntries;
 use std::cmp::Reverse;
 
-const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to arm a timer instead. Callbacks that wait for RCU are such an event. They come for instance from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped (`mt_free_rcu` since Linux 6.1, `vm_area_free_rcu_cb` since 6.4; the paper ran 5.10). The more often the tick is kept, the less is there for paratick to save when vCPUs go idle and wake; what it saves while they run is another matter. Counted by probes in one more run of each benchmark, in `tickless-stop`: RCU's callbacks can also wait where the tick was stopped before.";
+const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to arm a timer instead. The more often the tick is kept, the less is there for paratick to save when vCPUs go idle and wake; what it saves while they run is another matter.";
+const ABOUT_RCU: &str = "Callbacks that wait for RCU are such an event. They come for instance from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped (`mt_free_rcu` since Linux 6.1, `vm_area_free_rcu_cb` since 6.4; the paper ran 5.10).";
+const COUNTED: &str = "Counted by probes in one more run of each benchmark, in `tickless-stop`: RCU's callbacks can also wait where the tick was stopped before.";
 /// How many of RCU's callbacks are named.
 const CALLBACKS: usize = 6;
+/// With a smaller share of looks that keep the tick, why it is kept explains nothing.
+const HARDLY_EVER: f64 = 0.05;
 
-/// A table for each set whose idle entries were counted, if there is any.
-pub fn add(section: &mut Section, sets: &[&Set], bench: &str) {
+/// Where the paragraphs that hold for every bench stand.
+#[derive(Default)]
+pub struct Told {
+    about: Option<&'static str>,
+    rcu: bool,
+}
+
+/// A table for each set whose idle entries were counted, if there is any.  What `told` says was
+/// explained before is not explained again.
+pub fn add(
+    section: &mut Section,
+    sets: &[&Set],
+    (bench, title): (&str, &'static str),
+    told: &mut Told,
+) {
     let tables: Vec<_> = sets
         .iter()
         .filter_map(|set| Some((set, table(set)?)))
@@ -25,20 +42,48 @@ pub fn add(section: &mut Section, sets: &[&Set], bench: &str) {
         return;
     }
     section.heading(format!("{bench}-idle"), "Why the tick stays");
-    section.text(ABOUT);
+    let first = *told.about.get_or_insert(title);
+    match first == title {
+        true => section.text(format!("{ABOUT} {COUNTED}")),
+        false => section.text(format!(
+            "What is counted here, and how, is said under the same heading of “{first}”."
+        )),
+    }
     for (set, table) in tables {
+        let (kept, looks) = kept(set);
+        let often = kept as f64 > HARDLY_EVER * looks as f64;
+        if often && !std::mem::replace(&mut told.rcu, true) {
+            section.text(ABOUT_RCU);
+        }
         section.table(table);
-        if let Some(callbacks) = callbacks(set) {
-            section.text(callbacks);
+        match callbacks(set).filter(|_| often) {
+            Some(callbacks) => section.text(callbacks),
+            None if often => {}
+            None => section.text(format!(
+                "In {} the tick was kept at {} of {}: this explains little here.",
+                set.name(),
+                number::count(kept as f64),
+                match looks {
+                    1 => "1 look".into(),
+                    looks => format!("{} looks", number::count(looks as f64)),
+                }
+            )),
         }
     }
+}
+
+/// How often the tick was kept, of how many looks, in all benchmarks together.
+fn kept(set: &Set) -> (u64, u64) {
+    counted(set).fold((0, 0), |(kept, looks), (_, entries)| {
+        (kept + entries.kept, looks + entries.decisions)
+    })
 }
 
 /// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
 fn table(set: &Set) -> Option<Table> {
     let mut table = Table::new(
         format!(
-            "What {TICKLESS_STOP} finds when vCPUs go idle: {}",
+            "What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)",
             set.name()
         ),
         [
@@ -94,7 +139,8 @@ fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)
 
 fn share(part: u64, all: u64) -> String {
     match all {
-        0 => number::NOTHING.into(),
+        // Counted, but a share of nothing is no number.
+        0 => "–".into(),
         all => format!(
             "{}{}%",
             number::count(100.0 * part as f64 / all as f64),

@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod cycle;
 mod environment;
+mod explain;
 mod idle_entries;
 mod method;
 mod quick;

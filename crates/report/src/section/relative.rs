@@ -2,7 +2,9 @@
 //! Figures 4 to 6 and Tables 2 to 4: each benchmark relative to a baseline, and their average.
 
 use super::{
-    clock, idle_entries, samples,
+    clock, explain,
+    idle_entries::{self, Told},
+    samples,
     summary::{self, average, changes, printed},
 };
 use crate::{
@@ -48,13 +50,14 @@ const KINDS: [Kind; 3] = [
 ];
 
 pub fn sections(selection: &Selection) -> Vec<Section> {
+    let mut told = Told::default();
     KINDS
         .iter()
-        .filter_map(|kind| section(selection, kind))
+        .filter_map(|kind| section(selection, kind, &mut told))
         .collect()
 }
 
-fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
+fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Section> {
     let sets: Vec<&Set> = selection.of(kind.bench).collect();
     if sets.is_empty() {
         return None;
@@ -73,6 +76,15 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
     if let Some(text) = samples::of_means(&summary::averages(&sets)) {
         section.text(text);
     }
+    if let Some(text) = explain::stand_ins(&sets) {
+        section.text(text);
+    }
+    for set in &sets {
+        if let Some(text) = explain::averages(set) {
+            section.text(text);
+        }
+        section.list(explain::losses(set));
+    }
     for set in &sets {
         for baseline in BASELINES {
             if !changes(set, Metric::Exits, baseline).is_empty() {
@@ -84,7 +96,7 @@ fn section(selection: &Selection, kind: &Kind) -> Option<Section> {
             }
         }
     }
-    idle_entries::add(&mut section, &sets, kind.bench);
+    idle_entries::add(&mut section, &sets, (kind.bench, kind.title), told);
     Some(section)
 }
 
@@ -117,6 +129,12 @@ fn averages(sets: &[&Set], kind: &Kind) -> Table {
                 .map(|metric| change::words(average(&changes(set, metric, baseline))))
                 .collect();
             table.row(baseline.to_string(), cells);
+            let without = |metric| explain::without_kernels(set, metric, baseline);
+            let without: Option<Vec<String>> = Metric::ALL.into_iter().map(without).collect();
+            if let Some(cells) = without {
+                let kernels = explain::kernels(set).join(", ");
+                table.row(format!("{baseline}, without {kernels}"), cells);
+            }
         }
         if paper::averages_of(set.bench(), set.vcpus()).is_some() {
             let cells = Metric::ALL.map(|metric| printed(set, metric, TICKLESS_STOP));
