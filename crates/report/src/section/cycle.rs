@@ -35,6 +35,9 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
             .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
+        if let Some(text) = lengths(timeline) {
+            section.text(text);
+        }
         if today_is_alike(&timeline.lines) {
             section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: besides the exit of the host's tick, its own tick takes one to expire and one to be armed again, a virtual tick takes none.");
         }
@@ -69,10 +72,35 @@ fn caption(timeline: &Timeline) -> String {
         Some(cost) if cost > 0 => format!(" and a world switch {cost} ns"),
         _ => String::new(),
     };
+    let ticks = match has_ticks(timeline) {
+        true => ", and virtual ticks",
+        false => "",
+    };
     format!(
-        "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the sequence of events that was seen most often, the cycle of median length. Lanes: who has the vCPU's processor. Marks: exits with their cause, and virtual ticks; at the right, the exits of the cycle. Time is the lab's virtual time, in which an instruction takes a nanosecond{cost}; tracing itself lengthens the host's part.",
+        "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the sequence of events that was seen most often, the cycle of median length. Lanes: who has the vCPU's processor. Marks: exits with their cause{ticks}; at the right, the exits of the cycle. Time is the lab's virtual time, in which an instruction takes a nanosecond{cost}; tracing itself lengthens the host's part.",
         timeline.workload
     )
+}
+
+/// Whether a virtual tick is drawn.
+fn has_ticks(timeline: &Timeline) -> bool {
+    let mut events = timeline.lines.iter().flat_map(|line| &line.chosen.events);
+    events.any(|event| matches!(event.what, What::Tick { .. }))
+}
+
+/// How much longer the runs became because they were traced; none where that is not known.
+fn lengths(timeline: &Timeline) -> Option<String> {
+    let lines = timeline.lines.iter().filter(|line| line.untraced_ns > 0);
+    let longer: Vec<String> = lines
+        .map(|line| {
+            let ratio = line.traced_ns as f64 / line.untraced_ns as f64;
+            format!("{} {}", line.mode, number::change(ratio))
+        })
+        .collect();
+    (!longer.is_empty()).then(|| format!(
+        "Do not compare lengths between modes: tracing takes time at every event, so it lengthens a mode with more exits by more. The traced run took, against the same work without tracing: {}.",
+        number::list(&longer)
+    ))
 }
 
 fn describe(timeline: &Timeline) -> String {
@@ -145,6 +173,26 @@ fn row(event: &Event) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::timeline::tests::line;
+    use paratick_core::results::Environment;
+
+    #[test]
+    fn the_caption_names_virtual_ticks_where_one_is_drawn() {
+        let timeline = |kind: &str| Timeline {
+            schema: String::new(),
+            tool_version: String::new(),
+            started: String::new(),
+            environment: Environment::default(),
+            workload: "sleep".into(),
+            work: 1,
+            unit: "sleeps".into(),
+            vcpus: 1,
+            lines: vec![line(&format!(r#"{{"t_ns": 0, "kind": {kind}}}"#))],
+            problems: Vec::new(),
+        };
+        let tick = timeline(r#""tick", "what": "delivered""#);
+        assert!(caption(&tick).contains("virtual ticks"));
+        assert!(!caption(&timeline(r#""entry""#)).contains("virtual ticks"));
+    }
 
     #[test]
     fn today_s_kernel_is_alike_where_it_has_the_same_exits() {
