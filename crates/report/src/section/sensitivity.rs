@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How far the conclusions depend on what a world switch is taken to cost.
 
-use super::summary::{average, changes};
+use super::{
+    clock, samples,
+    summary::{average, changes},
+};
 use crate::{
     change::{self, Change, Metric, Outcome, BASELINES, PARATICK},
     number,
@@ -130,17 +133,20 @@ fn figure(set: &Set) -> Block {
         title: title.into(),
         curves,
     };
+    let mut panels = vec![panel(
+        "System throughput, change in %",
+        BASELINES.iter().map(throughput_curve).collect(),
+    )];
+    let costs = set.by_cost().len();
+    // One cost shows nothing of how it depends on it.
+    if costs > 1 {
+        panels.push(panel(
+            &format!("{}, change in %", clock::name_of_time(set)),
+            BASELINES.iter().map(time_curve).collect(),
+        ));
+    }
     let curves = Curves {
-        panels: vec![
-            panel(
-                "System throughput, change in %",
-                BASELINES.iter().map(throughput_curve).collect(),
-            ),
-            panel(
-                "Execution time, change in %",
-                BASELINES.iter().map(time_curve).collect(),
-            ),
-        ],
+        panels,
         label: "cost of a world switch, ns".into(),
         main_cost,
         costs: (0.0, 2.0 * stated(set).0 as f64),
@@ -150,19 +156,29 @@ fn figure(set: &Set) -> Block {
         set.name()
     );
     let mut caption = format!(
-        "{title}: geometric means with intervals. Dashed: {} ns, the cost in the other figures. Execution time was measured at {}",
-        number::count(main_cost),
-        number::plural(set.by_cost().len(), "cost")
+        "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the other figures.",
+        samples::in_words(set),
+        number::count(main_cost)
     );
-    let (everywhere, all) = (everywhere(set).len(), set.workloads().len());
-    if everywhere < all {
-        caption += &format!(", on {everywhere} of {all} benchmarks");
+    if costs > 1 {
+        caption += &format!(" Execution time was measured at {costs} costs");
+        let (everywhere, all) = (everywhere(set).len(), set.workloads().len());
+        if everywhere < all {
+            caption += &format!(", on {everywhere} of {all} benchmarks");
+        }
+        caption += ".";
+    } else {
+        caption += " Execution time was measured at this cost only.";
     }
-    caption += ".";
-    let description = "Two panels, system throughput and execution time, each with a curve against both baselines. The table after the figure has every number.";
+    let panels: Vec<&str> = curves.panels.iter().map(|p| p.title.as_str()).collect();
+    let description = format!(
+        "{}: {}, each with a curve against both baselines. The table after the figure has every number.",
+        number::plural(panels.len(), "panel"),
+        panels.join("; ")
+    );
     let id = format!("fig-cost-{}", set.slug());
     Figure::block(&id, caption, table(&title, &curves), |size| {
-        curves.draw(size, &id, &title, description)
+        curves.draw(size, &id, &title, &description)
     })
 }
 
@@ -205,8 +221,9 @@ fn per_workload(set: &Set) -> Table {
     let heads = at.map(|cost| format!("at {} ns", number::count(cost.0 as f64)));
     let mut table = Table::new(
         format!(
-            "System throughput of paratick by the cost of a world switch, {}",
-            set.name()
+            "System throughput of paratick by the cost of a world switch, {}, {} in each mode. Turns at: the smallest cost beyond which the other of the two has the higher throughput, by their medians; –: no such cost, or no difference shown at any of the three",
+            set.name(),
+            samples::in_words(set)
         ),
         [
             "Benchmark",
@@ -224,7 +241,14 @@ fn per_workload(set: &Set) -> Table {
             let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
             let mut cells: Vec<String> = changes.into_iter().map(change::words).collect();
             cells.push(conclusion(changes));
-            cells.push(turns(set, workload, baseline));
+            let shown = |change| {
+                let outcome = Metric::Throughput.outcome(change);
+                matches!(outcome, Outcome::Wins | Outcome::Loses)
+            };
+            cells.push(match changes.into_iter().any(shown) {
+                true => turns(set, workload, baseline),
+                false => "–".into(),
+            });
             table.row(*workload, cells);
         }
     }

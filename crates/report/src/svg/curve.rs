@@ -28,6 +28,8 @@ pub struct Curve {
 const HEIGHT: f64 = 170.0;
 const HEAD: f64 = 34.0;
 const TICK_LABELS: f64 = 46.0;
+/// Between the curves, so that marks at one cost do not hide each other.
+const APART: f64 = 4.0;
 const CLASSES: [&str; 2] = ["", " second"];
 
 impl Curves {
@@ -93,12 +95,13 @@ impl Curves {
         svg.line((main, top), (main, bottom), "reference");
         for (number, curve) in panel.curves.iter().enumerate() {
             let class = CLASSES[number % CLASSES.len()];
-            let place = |cost: f64, ratio: f64| (costs.at(cost), y((ratio - 1.0) * 100.0));
+            let shift = number as f64 * APART;
+            let place = |cost: f64, ratio: f64| (costs.at(cost) + shift, y((ratio - 1.0) * 100.0));
             for (cost, change) in &curve.points {
                 svg.line(
                     place(*cost, change.low),
                     place(*cost, change.high),
-                    "whisker",
+                    &format!("whisker of-curve{class}"),
                 );
                 let (x, y) = place(*cost, change.ratio);
                 svg.circle((x, y), 3.5, &format!("dot{class}"));
