@@ -31,6 +31,5 @@ fn of_cell(results: &Results, cell: &Cell) -> Option<Prediction> {
         workload: cell.workload.clone(),
         mode: cell.mode,
         per_vcpu_second: exits / (vcpus * stats::median(&seconds)?),
-        model: format!("{} at the measured load", model.name()),
     })
 }

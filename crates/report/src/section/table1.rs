@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Table 1: measured, printed, and as a model has it.
 
+use super::samples;
 use crate::{
     number,
-    page::{Figure, Section, Table},
+    page::{Block, Figure, Section, Table},
     paper,
     select::{Selection, Set},
     svg::rates::{Group, Rate, Rates},
@@ -23,14 +24,14 @@ pub struct Prediction {
     pub mode: Mode,
     /// Exits for the guest's own timer, of one vCPU in one second.
     pub per_vcpu_second: f64,
-    /// Which model, or which reading of the paper's formula.
-    pub model: String,
 }
 
 /// One mode of one workload.
 struct Entry<'a> {
     cell: &'a Cell,
     guests: u32,
+    /// `2 boots × 2 runs`.
+    samples: String,
     /// Exits for the guest's own timer, of one vCPU in one second.
     rate: Option<Summary>,
 }
@@ -50,20 +51,42 @@ pub fn section(selection: &Selection, predictions: &[Prediction]) -> Option<Sect
     let title = "Exits for the guest's timer, per vCPU and second";
     let table = table(title, &entries, predictions);
     let rates = Rates {
-        label: "exits for the guest's timer, per vCPU and second".into(),
+        label: "timer exits, % of the workload's largest".into(),
         groups: groups(&entries, predictions),
     };
     let description = format!(
         "Bars for {} of workload and mode, with the paper's printed value as a line. The table after the figure has every number.",
         number::plural(entries.len(), "pair")
     );
-    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known.".into();
+    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known. Each workload has its own scale; the number at a bar's end is the median.".into();
     section
         .blocks
         .push(Figure::block("fig-table1", caption, table, |size| {
             rates.draw(size, "fig-table1", title, &description)
         }));
+    section.blocks.extend(synchronization(&sets));
     Some(section)
+}
+
+/// What W3's number depends on, which the paper does not say.
+fn synchronization(sets: &[&Set]) -> Option<Block> {
+    let of = |name: &str| {
+        let has = |set: &&&Set| set.workloads().iter().any(|(other, _)| *other == name);
+        sets.iter().find(has).map(|set| set.vcpus())
+    };
+    let threads = of("W3")?;
+    let names = match of("W4") == Some(threads) {
+        true => "W3 and W4",
+        false => "W3",
+    };
+    let printed = paper::table1_rate("W3", TickMode::TicklessStop)?;
+    Some(Block::Text {
+        text: format!(
+            "In {names} here, a synchronization lets {} of {threads} threads sleep and wake again; the paper does not say how many. `paratick model table1` lists the readings of its formulas that give the printed {} for W3 in `tickless-stop`.",
+            threads - 1,
+            number::count(printed)
+        ),
+    })
 }
 
 fn settings() -> Vec<String> {
@@ -80,7 +103,12 @@ fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
         let guests = set.main().plan.guests;
         for cell in &set.main().cells {
             let rate = stats::summarize(&rates(cell, guests));
-            entries.push(Entry { cell, guests, rate });
+            entries.push(Entry {
+                cell,
+                guests,
+                samples: samples::in_words(set),
+                rate,
+            });
         }
     }
     let order = |entry: &Entry| {
@@ -177,18 +205,17 @@ fn table(caption: &str, entries: &[Entry], predictions: &[Prediction]) -> Table 
         let place = (&cell.workload, entry.guests, cell.vcpus);
         if last.replace(place) != Some(place) {
             table.group(format!(
-                "{}: {} with {}",
+                "{}: {} with {}, {} in each mode",
                 cell.workload,
                 number::plural(entry.guests as usize, "guest"),
-                number::plural(cell.vcpus as usize, "vCPU")
+                number::plural(cell.vcpus as usize, "vCPU"),
+                entry.samples
             ));
         }
         let mut cells = row(entry);
         if !predictions.is_empty() {
             let models = predicted(cell, predictions);
-            let models: Vec<_> = models
-                .map(|p| format!("{} ({})", number::decimal(p.per_vcpu_second), p.model))
-                .collect();
+            let models: Vec<_> = models.map(|p| number::decimal(p.per_vcpu_second)).collect();
             cells.push(if models.is_empty() {
                 "–".into()
             } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bars to one scale, each with its interval, a published value and what a model says.
+//! Bars, to a scale for each workload, each with its interval, a published value and what a model says.
 
 use super::{axis, fit, fit_strong, Anchor, Scale, Size, Svg};
 use crate::number;
@@ -11,6 +11,7 @@ pub struct Rates {
     pub groups: Vec<Group>,
 }
 
+/// Bars that are drawn to one scale: in per cent of its largest value.
 pub struct Group {
     pub title: String,
     pub rates: Vec<Rate>,
@@ -26,28 +27,28 @@ pub struct Rate {
 const ROW: f64 = 20.0;
 const HEAD: f64 = 30.0;
 
+impl Group {
+    fn largest(&self) -> f64 {
+        let values = self.rates.iter().flat_map(|rate| {
+            let measured = rate.measured.map(|summary| summary.high);
+            let modelled = rate.modelled.iter().copied();
+            measured.into_iter().chain(rate.printed).chain(modelled)
+        });
+        values.fold(0.0, f64::max)
+    }
+}
+
 impl Rates {
     fn has_model(&self) -> bool {
         let mut rates = self.groups.iter().flat_map(|group| &group.rates);
         rates.any(|rate| !rate.modelled.is_empty())
     }
 
-    fn values(&self) -> impl Iterator<Item = f64> + '_ {
-        let rates = self.groups.iter().flat_map(|group| &group.rates);
-        rates.flat_map(|rate| {
-            let measured = rate.measured.map(|summary| summary.high);
-            measured
-                .into_iter()
-                .chain(rate.printed)
-                .chain(rate.modelled.iter().copied())
-        })
-    }
-
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
         let mut svg = Svg::new(id, size, title, description);
         let left = size.pick(124.0, 104.0);
         let right = size.width() - 62.0;
-        let scale = Scale::new(self.values().chain([0.0]), (left, right));
+        let scale = Scale::new([0.0, 100.0], (left, right));
         let top = self.legend(&mut svg);
         let rows = self
             .groups
@@ -60,8 +61,9 @@ impl Rates {
             let title = fit_strong(&group.title, size.width());
             svg.text((0.0, y + HEAD - 9.0), Anchor::Start, "strong", &title);
             y += HEAD;
+            let largest = group.largest();
             for rate in &group.rates {
-                row(&mut svg, &scale, y + ROW / 2.0, rate, size);
+                row(&mut svg, (&scale, largest), y + ROW / 2.0, rate, size);
                 y += ROW;
             }
         }
@@ -81,7 +83,11 @@ impl Rates {
     }
 }
 
-fn row(svg: &mut Svg, scale: &Scale, y: f64, rate: &Rate, size: Size) {
+fn row(svg: &mut Svg, (scale, largest): (&Scale, f64), y: f64, rate: &Rate, size: Size) {
+    let at = |value: f64| match largest > 0.0 {
+        true => scale.at(100.0 * value / largest),
+        false => scale.left(),
+    };
     svg.text(
         (0.0, y + 4.0),
         Anchor::Start,
@@ -90,27 +96,19 @@ fn row(svg: &mut Svg, scale: &Scale, y: f64, rate: &Rate, size: Size) {
     );
     let text = match rate.measured {
         Some(summary) => {
-            let from = scale.at(0.0);
-            svg.rect(
-                (from, y - 5.0),
-                (scale.at(summary.median) - from, 10.0),
-                "bar",
-            );
-            svg.line(
-                (scale.at(summary.low), y),
-                (scale.at(summary.high), y),
-                "whisker",
-            );
+            let from = at(0.0);
+            svg.rect((from, y - 5.0), (at(summary.median) - from, 10.0), "bar");
+            svg.line((at(summary.low), y), (at(summary.high), y), "whisker");
             number::decimal(summary.median)
         }
         None => "–".into(),
     };
     if let Some(printed) = rate.printed {
-        let x = scale.at(printed);
+        let x = at(printed);
         svg.line((x, y - 9.0), (x, y + 9.0), "printed");
     }
     for value in &rate.modelled {
-        svg.circle((scale.at(*value), y), 4.0, "not-shown");
+        svg.circle((at(*value), y), 4.0, "not-shown");
     }
     svg.text((size.width(), y + 4.0), Anchor::End, "", &text);
 }
