@@ -12,7 +12,13 @@ use crate::{
     select::{cost_ns, Selection, Set},
     svg::curve::{Curve, Curves, Panel},
 };
-use paratick_core::{exit_cost, mode::Mode, results::Results, throughput, units::Nanos};
+use paratick_core::{
+    exit_cost,
+    mode::Mode,
+    results::{Figure as Counted, Results},
+    throughput,
+    units::Nanos,
+};
 
 pub fn section(selection: &Selection) -> Option<Section> {
     let sets: Vec<&Set> = selection
@@ -27,13 +33,16 @@ pub fn section(selection: &Selection) -> Option<Section> {
         "sensitivity",
         "If a world switch cost nothing, or twice as much",
     );
-    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default from published figures. Exit counts do not depend on it; the two other metrics do. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. Execution time is only known at costs that were measured.");
+    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default from published figures. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. That these would be the same at another cost is an assumption: a cost that is charged while a guest runs also moves its timers. Where several costs were measured, the exits at each are given. Execution time is only known at costs that were measured.");
     for set in sets {
         section.heading(
             format!("cost-{}", set.slug()),
             format!("Cost: {}", set.name()),
         );
         section.text(verdict(set));
+        if let Some(text) = exits(set) {
+            section.text(text);
+        }
         section.blocks.push(figure(set));
         section.blocks.push(Block::More {
             summary: format!(
@@ -192,6 +201,39 @@ fn measured(set: &Set, baseline: Mode) -> Vec<(f64, Change)> {
         Some((f64::from(cost_ns(results)), average(&changes)?))
     };
     set.by_cost().iter().filter_map(at).collect()
+}
+
+/// The exits at every cost that was measured: how far the samples of one cost stand for another.
+fn exits(set: &Set) -> Option<String> {
+    let all = set.by_cost();
+    if all.len() < 2 {
+        return None;
+    }
+    let names = everywhere(set);
+    let sum = |results: &Results, mode| -> Option<f64> {
+        let cells = names.iter().map(|name| results.cell(name, mode));
+        let medians = cells.map(|cell| Some(cell?.summary(Counted::Exits)?.median));
+        medians.sum()
+    };
+    let of_mode = |mode: Mode| {
+        let sums: Option<Vec<f64>> = all.iter().map(|results| sum(results, mode)).collect();
+        let sums: Vec<String> = sums?.into_iter().map(number::count).collect();
+        Some(format!("{} in `{mode}`", number::list(&sums)))
+    };
+    let modes = BASELINES.into_iter().chain([PARATICK]);
+    let modes: Vec<String> = modes.filter_map(of_mode).collect();
+    let costs: Vec<String> = all
+        .iter()
+        .map(|results| number::count(f64::from(cost_ns(results))))
+        .collect();
+    (!names.is_empty() && !modes.is_empty()).then(|| {
+        format!(
+            "VM exits measured at {} ns, over {} (sums of medians): {}.",
+            number::list(&costs),
+            number::plural(names.len(), "benchmark"),
+            modes.join("; ")
+        )
+    })
 }
 
 /// The workloads that were measured at every cost.
