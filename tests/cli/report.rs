@@ -140,6 +140,7 @@ fn sizes_that_were_not_measured_are_named_one_by_one() {
 fn commands(page: &str) -> Vec<String> {
     let block = page.split("<pre tabindex=\"0\"><code>").nth(1).unwrap();
     let block = block.split("</code>").next().unwrap();
+    let block = block.replace("&#x27;", "'");
     let commands = block
         .lines()
         .filter(|line| line.starts_with("paratick bench"));
@@ -159,6 +160,10 @@ fn every_command_to_measure_again_is_one() {
     let mut own = synthetic::results(&bench);
     own.plan.rounds_at_most = Some(8);
     own.plan.precision = Some(0.03);
+    own.plan.workloads[0].workload = "sum".into();
+    for cell in own.cells.iter_mut().filter(|c| c.workload == "primesieve") {
+        cell.workload = "sum".into();
+    }
     let program = own.plan.workloads[0].program.as_mut().unwrap();
     program.stands_for = None;
     program.command = "echo 'a b' | sha256sum".into();
@@ -172,7 +177,7 @@ fn every_command_to_measure_again_is_one() {
         "quick --vcpus 2 ",
         "--exit-cost 2000",
         "--rounds-at-most 8 --precision 3 ",
-        "--program 'primesieve=echo ",
+        "--program 'sum=echo ",
     ] {
         let found = commands.iter().any(|command| command.contains(expected));
         assert!(found, "{expected} is not in {commands:#?}");
@@ -238,14 +243,49 @@ fn old_files_are_judged_by_todays_rules() {
         for sample in &mut cell.samples {
             sample.cpu_ns = None;
         }
-        cell.summary
-            .remove(&paratick_core::results::Figure::CpuNs);
+        cell.summary.remove(&paratick_core::results::Figure::CpuNs);
     }
     let file = synthetic::write(folder.path(), "old.json", &results);
     let page = page(folder.path(), &[file]);
-    assert!(page.contains("in VM exits nothing can be concluded"));
+    assert!(page.contains("and nothing can be concluded in any metric"));
     assert!(page.contains("fewer than 4 rounds"), "no reason");
     assert!(!page.contains("System throughput: measured on 0"));
+}
+
+#[test]
+fn why_the_tick_stays_is_told_once_and_not_where_nothing_kept_it() {
+    let folder = TempDir::new().unwrap();
+    let whole = page(folder.path(), &synthetic::write_all(folder.path()));
+    let rcu = "Callbacks that wait for RCU are such an event";
+    for once in ["When a vCPU goes idle, its kernel looks", rcu] {
+        assert_eq!(whole.matches(once).count(), 1, "{once}");
+    }
+    let bench = Bench {
+        name: "io",
+        vcpus: 1,
+        guests: 1,
+        cost: None,
+    };
+    let mut results = synthetic::results(&bench);
+    for cell in &mut results.cells {
+        if let Some(entries) = &mut cell.idle_entries {
+            (entries.decisions, entries.kept, entries.rcu_waiting) = (0, 0, 0);
+        }
+    }
+    let file = synthetic::write(folder.path(), "idle.json", &results);
+    let page = page(folder.path(), &[file]);
+    assert!(page.contains("the tick was kept at 0 of 0 looks"));
+    assert!(page.contains("<td>0</td><td>–</td><td>–</td>"));
+    assert!(!page.contains(rcu));
+}
+
+#[test]
+fn the_agents_own_kernels_are_left_out_of_a_second_average() {
+    let folder = TempDir::new().unwrap();
+    let page = page(folder.path(), &synthetic::write_all(folder.path()));
+    let row = "<th scope=\"row\">tickless-stop, without stencil, finelock</th>";
+    // Of each of the three sizes.
+    assert_eq!(page.matches(row).count(), 3);
 }
 
 #[test]
@@ -275,6 +315,8 @@ fn of_several_costs_the_middle_one_is_in_the_figures() {
     let page = page(folder.path(), &files);
     assert!(page.contains("A world switch costs 1000 ns"), "figures");
     assert!(page.contains("measured at 3 costs"), "sensitivity");
+    assert!(page
+        .contains("VM exits measured at 0, 1\u{202f}000 and 2\u{202f}000 ns, over 13 benchmarks"));
 }
 
 #[test]

@@ -50,9 +50,8 @@ impl Document {
 
 /// Files from before `cpu_ns` knew no cost of a world switch: their instructions are it.
 fn complete(results: &mut Results) {
-    let before = |cell: &&mut Cell| {
-        !cell.summary.is_empty() && !cell.summary.contains_key(&Figure::CpuNs)
-    };
+    let before =
+        |cell: &&mut Cell| !cell.summary.is_empty() && !cell.summary.contains_key(&Figure::CpuNs);
     for cell in results.cells.iter_mut().filter(before) {
         for sample in &mut cell.samples {
             let instructions = sample.host_instructions.zip(sample.guest_instructions);

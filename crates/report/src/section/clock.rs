@@ -34,7 +34,11 @@ pub fn emulated(results: &Results) -> bool {
 
 /// How throughput and execution time of these sets are measured.
 pub fn metrics(sets: &[&Set]) -> String {
-    let emulated: Vec<&Set> = sets.iter().filter(|set| is_emulated(set)).copied().collect();
+    let emulated: Vec<&Set> = sets
+        .iter()
+        .filter(|set| is_emulated(set))
+        .copied()
+        .collect();
     let mut text = "System throughput is work per CPU time of the host.".to_string();
     let time = match emulated.first() {
         Some(first) => {

@@ -162,7 +162,7 @@ fn problems(section: &mut Section, input: &Input) {
     }
 }
 
-/// How long Table 1's guests ran: no option says it, and `--quick` has other lengths.
+/// How long Table 1's guests ran, which a command does not say.
 fn lengths(selection: &Selection) -> Vec<String> {
     let sets = selection.of("table1").map(|set| {
         let workloads = set.main().plan.workloads.iter();
@@ -171,10 +171,9 @@ fn lengths(selection: &Selection) -> Vec<String> {
             format!("{} {work} {}", w.workload, w.unit)
         });
         format!(
-            "{} did {}, as version {} of paratick has them; compare files with the same lengths only.",
+            "{} did {}. No option sets that, and it is not the same with and without `--quick`, nor in every version of paratick: compare what is equally long.",
             set.name(),
-            number::list(&works.collect::<Vec<_>>()),
-            set.main().tool_version
+            number::list(&works.collect::<Vec<_>>())
         )
     });
     sets.collect()

@@ -31,14 +31,14 @@ const KINDS: [Kind; 3] = [
         title: "Sequential programs",
         figure: "Figure 4",
         table: "Table 2",
-        about: "Programs of one thread that compute, in a guest with one vCPU. They hardly ever wait, so what there is to win is the tick itself; the question is whether paratick costs anything.",
+        about: "Programs of one thread, in a guest with one vCPU. Where a program hardly ever waits, what there is to win is the tick itself; the question is whether paratick costs anything.",
     },
     Kind {
         bench: "multithreaded",
         title: "Multithreaded programs",
         figure: "Figure 5",
         table: "Table 3",
-        about: "Programs with a thread for every vCPU, which wait for each other. Each short wait takes a vCPU into idle and out again.",
+        about: "Programs with a thread for every vCPU. Where threads wait for each other, each wait takes a vCPU into idle and out again, unless another thread is ready.",
     },
     Kind {
         bench: "io",
@@ -73,9 +73,6 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     section.text(clock::metrics(&sets));
     section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few samples to conclude.");
     section.table(averages(&sets, kind));
-    if let Some(text) = samples::of_means(&summary::averages(&sets)) {
-        section.text(text);
-    }
     if let Some(text) = explain::stand_ins(&sets) {
         section.text(text);
     }

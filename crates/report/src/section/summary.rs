@@ -174,6 +174,12 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
         }
         _ => "which is what the base kernel does today",
     };
+    if tallies.iter().all(|(_, tally)| tally.open == tally.all()) {
+        return Some(format!(
+            "Against `{baseline}`, {what}, paratick was measured on {}, and nothing can be concluded in any metric.",
+            number::plural(all, "workload")
+        ));
+    }
     let words: Vec<String> = tallies
         .iter()
         .map(|(metric, tally)| tally.words(*metric) + &range(sets, *metric, baseline))

@@ -116,3 +116,43 @@ impl Curves {
         end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::stats::{Method, Verdict};
+
+    #[test]
+    fn marks_of_two_curves_at_one_cost_do_not_hide_each_other() {
+        let change = Change {
+            ratio: 1.1,
+            low: 1.05,
+            high: 1.2,
+            method: Method::Range,
+            verdict: Verdict::TooFewSamples,
+        };
+        let curve = |name: &str| Curve {
+            name: name.into(),
+            points: vec![(0.0, change), (1000.0, change)],
+        };
+        let curves = Curves {
+            panels: vec![Panel {
+                title: "t".into(),
+                curves: vec![curve("a"), curve("b")],
+            }],
+            label: "l".into(),
+            main_cost: 1000.0,
+            costs: (0.0, 2000.0),
+        };
+        let svg = curves.draw(Size::Wide, "f", "t", "d");
+        for class in ["dot", "dot second", "whisker of-curve second"] {
+            assert_eq!(svg.matches(&format!("class=\"{class}\"")).count(), 2);
+        }
+        let place = |class: &str| {
+            let mark = svg.split("<circle cx=\"").find(|mark| mark.contains(class));
+            let x = mark.unwrap().split('"').next().unwrap();
+            x.parse::<f64>().unwrap()
+        };
+        assert_eq!(place("\"dot second\"") - place("\"dot\""), APART);
+    }
+}

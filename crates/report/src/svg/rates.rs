@@ -112,3 +112,46 @@ fn row(svg: &mut Svg, (scale, largest): (&Scale, f64), y: f64, rate: &Rate, size
     }
     svg.text((size.width(), y + 4.0), Anchor::End, "", &text);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::stats::Method;
+
+    #[test]
+    fn small_numbers_are_not_drawn_to_the_scale_of_another_workload() {
+        let rate = |median| Rate {
+            label: "m".into(),
+            measured: Some(Summary {
+                median,
+                low: median,
+                high: median,
+                samples: 2,
+                method: Method::Range,
+            }),
+            printed: None,
+            modelled: Vec::new(),
+        };
+        let group = |rates| Group {
+            title: "W".into(),
+            rates,
+        };
+        let rates = Rates {
+            label: "l".into(),
+            groups: vec![
+                group(vec![rate(2000.0), rate(1000.0)]),
+                group(vec![rate(5.0)]),
+            ],
+        };
+        let svg = rates.draw(Size::Wide, "f", "t", "d");
+        let bars = svg.split("<rect ").filter(|part| part.contains("\"bar\""));
+        let width = |bar: &str| -> f64 {
+            let text = bar.split("width=\"").nth(1).unwrap();
+            text.split('"').next().unwrap().parse().unwrap()
+        };
+        // The first is the legend's.
+        let widths: Vec<f64> = bars.skip(1).map(width).collect();
+        assert_eq!(widths[0], 2.0 * widths[1]);
+        assert_eq!(widths[0], widths[2]);
+    }
+}
