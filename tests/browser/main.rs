@@ -27,13 +27,17 @@ const VIEWS: [(u32, bool); 5] = [
 
 type Test = (&'static str, fn(&mut Browser, &Path));
 
-const TESTS: [Test; 4] = [
+const TESTS: [Test; 5] = [
     ("a_whole_report_is_sound_at_every_width_and_theme", whole),
     (
         "a_report_of_one_file_is_sound_at_every_width_and_theme",
         single,
     ),
     ("a_report_with_long_names_is_sound", long_names),
+    (
+        "a_table_that_scrolls_keeps_its_first_column_in_sight",
+        scrolled,
+    ),
     ("the_check_finds_what_is_planted", planted),
 ];
 
@@ -123,6 +127,22 @@ fn single(browser: &mut Browser, folder: &Path) {
     };
     let file = synthetic::write(folder, "quick.json", &synthetic::results(&bench));
     sound(browser, &report(folder, &[file]));
+}
+
+fn scrolled(browser: &mut Browser, folder: &Path) {
+    let files = synthetic::write_all(folder);
+    browser.open(&report(folder, &files), 390, false);
+    // Where the heads of a row, of a group and of the first column begin in the scrolled table.
+    let places = browser.evaluate(
+        "(() => {
+            const table = document.querySelector('.scroll');
+            table.scrollLeft = 200;
+            const left = element => Math.round(element.getBoundingClientRect().left - table.getBoundingClientRect().left);
+            const heads = ['thead th', 'th[scope=row]', 'th[scope=rowgroup] span'];
+            return [table.scrollLeft, ...heads.map(head => left(table.querySelector(head)))];
+        })()",
+    );
+    assert_eq!(places, serde_json::json!([200, 0, 0, 0]));
 }
 
 /// A user's own program may have any name.

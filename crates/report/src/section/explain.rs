@@ -174,7 +174,7 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
                 number::printed(printed.throughput)
             );
             text += match share < printed.throughput {
-                true => ": for its work the baseline has so few exits that all of them together take a smaller part.",
+                true => ": the baseline has so few exits for its work that all of them together take less of its CPU time than the paper's guests gained.",
                 false => ".",
             };
         }

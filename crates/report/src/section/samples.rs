@@ -56,7 +56,7 @@ pub fn method(selection: &Selection) -> Vec<String> {
     let verdict = format!("Nothing is concluded from fewer than {MIN_VERDICT} rounds of either mode, however many runs they have");
     items.push(match few.is_empty() {
         true => format!("{verdict}."),
-        false => format!("{verdict}. There are fewer in: {}.", few.join("; ")),
+        false => format!("{verdict}. Fewer were measured: {}.", few.join("; ")),
     });
     if selection.results().any(|results| results.plan.rounds == 1) {
         items.push(
