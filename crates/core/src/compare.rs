@@ -83,7 +83,7 @@ pub struct FigureChange {
     pub figure: Figure,
     pub outcome: Outcome,
     /// The first gate that a difference did not pass; none where all were passed, or no gate was
-    /// come to because of too few samples.
+    /// come to because of too few rounds.
     pub stopped_by: Option<Gate>,
     /// None where no sample has the figure.
     pub before: Option<Summary>,

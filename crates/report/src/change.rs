@@ -129,7 +129,7 @@ impl Change {
         let [low, high] = [self.low, self.high].map(write);
         let caveat = match self.verdict {
             Verdict::NoDifferenceShown => ", no difference shown",
-            Verdict::TooFewSamples => ", too few samples to conclude",
+            Verdict::TooFewSamples => ", too few boots to conclude",
             Verdict::Less if high == "0" => ", a little less",
             Verdict::More if low == "0" => ", a little more",
             _ => "",

@@ -57,14 +57,11 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     // Small blocks have the most exits, so the cost of one matters most there.
     let small = |job: &PlannedWorkload| scale == Scale::Full || job.workload.ends_with("-4k");
     let fio = fio().into_iter().filter(small).collect();
-    all.extend(sets::at_other_costs(&sets::io(
-        fio,
-        programs::IO_DISK,
-        Scale::Quick,
-    )));
+    let small = sets::io(fio, programs::IO_DISK, Scale::Quick);
+    all.extend(sets::at_other_costs(&small, scale));
     if scale == Scale::Full {
         let small = sets::multithreaded(GuestSize::Small, programs(Some(4)), Scale::Quick);
-        all.extend(sets::at_other_costs(&small));
+        all.extend(sets::at_other_costs(&small, scale));
     }
     all
 }

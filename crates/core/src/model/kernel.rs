@@ -105,20 +105,16 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
 /// tasks, or the idle task, have used up its runtime of 50 ms: `hrtimer_try_to_cancel()`, then
 /// `hrtimer_start()`.  In the other modes the tick's timer is before it, and neither programs the
 /// device.  Without one both do, unless the lockup detector's timer or the tick's check is before it,
-/// or a timer of the wheel, which are with the vCPUs that ticks interrupt (`ticked`, their share).
+/// or a timer of the wheel: the vCPUs that ticks interrupt (`ticked`, their share) always have one.
 fn deferrals(woken: f64, ticked: f64, estimate: Estimate) -> f64 {
     const RUNTIME: f64 = 0.05;
     const PERIOD: f64 = 1.0;
     const OTHERS_PERIOD: f64 = 4.0;
     // The server's is due in 0.95 s, each of the two others at any time in the next 4.
     let is_next = (1.0 - (PERIOD - RUNTIME) / OTHERS_PERIOD).powi(2);
-    let is_next = (1.0 - ticked) * is_next + ticked * NEXT_WITH_A_WHEEL;
+    let is_next = (1.0 - ticked) * is_next;
     2.0 * woken.min(1.0 / RUNTIME) * estimate.pick(0.0, is_next, 1.0)
 }
-
-/// How often the deadline server's timer is the next one on a vCPU that looks after timer wheels.
-/// Calibrated, on four such vCPUs in two boots.
-const NEXT_WITH_A_WHEEL: f64 = 0.13;
 
 /// No timer costs an exit to arm, and none expires by an exit of its own while the vCPU runs: what
 /// is left is the host's tick, the halts and the wake-ups.

@@ -71,7 +71,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     );
     section.text(kind.about);
     section.text(clock::metrics(&sets));
-    section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few samples to conclude.");
+    section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few boots to conclude.");
     section.table(averages(&sets, kind));
     if let Some(text) = explain::stand_ins(&sets) {
         section.text(text);

@@ -107,7 +107,7 @@ fn verdict(set: &Set) -> String {
         let concluded = number::plural(all - open.len(), "benchmark");
         let text = match (all, all - open.len(), moved.len()) {
             (0, ..) => return None,
-            (_, 0, _) => format!("Against `{baseline}` there are too few samples to conclude anything about throughput at any cost."),
+            (_, 0, _) => format!("Against `{baseline}` there are too few boots to conclude anything about throughput at any cost."),
             (_, _, 0) => format!("Against `{baseline}` the conclusion about throughput is the same at no cost and at twice the cost on each of {concluded}."),
             (_, _, count) => format!(
                 "Against `{baseline}` the conclusion about throughput is not the same at every cost on {count} of {concluded}: {}.",

@@ -202,7 +202,7 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
 }
 
 /// The averages of all sets, from the least to the greatest, and how many of them show nothing.
-/// Nothing where one of them has too few samples behind it.
+/// Nothing where one of them has too few boots behind it.
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
     let mut averages: Vec<Change> = sets
         .iter()

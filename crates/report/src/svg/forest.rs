@@ -169,7 +169,7 @@ fn legend(svg: &mut Svg, size: Size) -> f64 {
     let entries = [
         (Verdict::Less, "difference shown"),
         (Verdict::NoDifferenceShown, "no difference shown"),
-        (Verdict::TooFewSamples, "too few samples"),
+        (Verdict::TooFewSamples, "too few boots"),
     ];
     let (mut x, mut y) = (0.0, 14.0);
     for (verdict, text) in entries {
