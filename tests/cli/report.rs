@@ -212,7 +212,7 @@ fn the_summary_is_computed_from_the_data() {
     let what = normal.find("The host is emulated: VM exits are real counts");
     assert!(what < normal.find("paratick was measured on"), "{normal}");
     assert!(normal.contains("1 ns for each instruction plus the stated 1\u{202f}000 ns"));
-    assert!(normal.contains("in VM exits it wins on all"), "{normal}");
+    assert!(normal.contains("In VM exits it wins on all"), "{normal}");
     // The same file with the names of two modes exchanged: what won must now lose.
     let text = fs::read_to_string(&file).unwrap();
     let swapped = text

@@ -20,13 +20,15 @@ pub(super) fn section<'a>(
         section.blocks.push(Block::Lead { text });
     }
     let sets = summed_up(selection);
-    let verdicts: Vec<String> = BASELINES
+    let verdicts: Vec<_> = BASELINES
         .iter()
         .filter_map(|baseline| verdict(&sets, *baseline))
         .collect();
     if !verdicts.is_empty() {
-        let text = verdicts.join(" ");
-        section.blocks.push(Block::Lead { text });
+        for (text, by_metric) in verdicts {
+            section.blocks.push(Block::Lead { text });
+            section.list(by_metric);
+        }
         section.table(key_numbers(&sets));
         section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
         if let Some(text) = samples::of_means(&averages(&sets)) {
@@ -105,14 +107,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, metric: Metric, changes: &[(&str, Option<Change>)]) {
+    /// `place` tells the workload from one of the same name in another set.
+    fn count(&mut self, metric: Metric, changes: &[(&str, Option<Change>)], place: &str) {
         for (name, change) in changes {
             match (metric.outcome(*change), change) {
                 (Outcome::Wins, _) => self.wins += 1,
                 (Outcome::Ties, _) => self.ties += 1,
                 (Outcome::Loses, Some(change)) => {
-                    self.losses
-                        .push(format!("{name} ({})", number::change(change.ratio)));
+                    let change = number::change(change.ratio);
+                    self.losses.push(format!("{name}{place} ({change})"));
                 }
                 _ => self.open += 1,
             }
@@ -123,11 +126,11 @@ impl Tally {
         self.wins + self.ties + self.losses.len() + self.open
     }
 
-    /// `in execution time it wins on 12 and ties on 1`, or that nothing can be said.
+    /// `In execution time it wins on 12 and ties on 1`, or that nothing can be said.
     fn words(&self, metric: Metric) -> String {
         let all = self.all();
         if self.open == all {
-            return format!("in {} nothing can be concluded", lower(metric));
+            return format!("In {} nothing can be concluded", lower(metric));
         }
         let counts = [
             (self.wins, "wins on"),
@@ -142,7 +145,7 @@ impl Tally {
                 false => format!("{verb} {count}"),
             })
             .collect();
-        format!("in {} it {}", lower(metric), number::list(&words))
+        format!("In {} it {}", lower(metric), number::list(&words))
     }
 }
 
@@ -154,13 +157,18 @@ fn lower(metric: Metric) -> String {
 /// Names of losses that are spelled out.
 const NAMED: usize = 5;
 
-/// What there is to say against one baseline; none where it was not measured.
-fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
+/// What there is to say against one baseline, and in every metric; none where it was not measured.
+fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
     let mut tallies = Vec::new();
     for metric in Metric::ALL {
         let mut tally = Tally::default();
         for set in sets {
-            tally.count(metric, &changes(set, metric, baseline));
+            let of_bench = sets.iter().filter(|other| other.bench() == set.bench());
+            let place = match of_bench.count() {
+                1 => String::new(),
+                _ => format!(" on {}", number::plural(set.vcpus() as usize, "vCPU")),
+            };
+            tally.count(metric, &changes(set, metric, baseline), &place);
         }
         tallies.push((metric, tally));
     }
@@ -175,30 +183,24 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<String> {
         _ => "which is what the base kernel does today",
     };
     if tallies.iter().all(|(_, tally)| tally.open == tally.all()) {
-        return Some(format!(
+        let text = format!(
             "Against `{baseline}`, {what}, paratick was measured on {}, and nothing can be concluded in any metric.",
             number::plural(all, "workload")
-        ));
+        );
+        return Some((text, Vec::new()));
     }
-    let words: Vec<String> = tallies
-        .iter()
-        .map(|(metric, tally)| tally.words(*metric) + &range(sets, *metric, baseline))
-        .collect();
-    let mut text = format!(
-        "Against `{baseline}`, {what}, paratick was measured on {}: {}.",
-        number::plural(all, "workload"),
-        words.join("; ")
+    let text = format!(
+        "Against `{baseline}`, {what}, paratick was measured on {}.",
+        number::plural(all, "workload")
     );
-    for (metric, tally) in &tallies {
-        if !tally.losses.is_empty() {
-            text += &format!(
-                " It loses in {} on {}.",
-                lower(*metric),
-                names(&tally.losses)
-            );
+    let by_metric = tallies.iter().map(|(metric, tally)| {
+        let words = tally.words(*metric) + &range(sets, *metric, baseline);
+        match tally.losses.is_empty() {
+            true => format!("{words}."),
+            false => format!("{words}. It loses on {}.", names(&tally.losses)),
         }
-    }
-    Some(text)
+    });
+    Some((text, by_metric.collect()))
 }
 
 /// The averages of all sets, from the least to the greatest, and how many of them show nothing.
