@@ -55,7 +55,10 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.vcpus())), scale)));
     all.push(sets::io(fio(), programs::IO_DISK, scale));
     // Small blocks have the most exits, so the cost of one matters most there.
-    let small = |job: &PlannedWorkload| scale == Scale::Full || job.workload.ends_with("-4k");
+    let small = |job: &PlannedWorkload| match scale {
+        Scale::Quick => ["seqr-4k", "rndwr-4k"].contains(&job.workload.as_str()),
+        Scale::Full => true,
+    };
     let fio = fio().into_iter().filter(small).collect();
     let small = sets::io(fio, programs::IO_DISK, Scale::Quick);
     all.extend(sets::at_other_costs(&small, scale));

@@ -270,7 +270,8 @@ fn programs_on(
         plan: Plan {
             rounds_at_most: most,
             precision: most.map(|_| PRECISION),
-            idle_entries: true,
+            // One vCPU hardly goes idle, or always with nothing left to do.
+            idle_entries: vcpus > 1 || scale == Scale::Full,
             ..super::plan(vcpus, papers_modes(), programs, rounds, 1)
         },
         memory: PROGRAMS_MEMORY,
