@@ -26,10 +26,18 @@ pub struct Set {
     pub exit_cost_ns: u32,
     /// Measured to see what another cost changes: nobody replaces it.
     pub keeps_cost: bool,
-    /// CPU time in seconds for one of its guests (or groups of guests) and one run of each workload
-    /// in it, as measured once on one machine; none: it was not.
-    pub seconds: Option<f64>,
+    /// As measured once on one machine; none: it was not.
+    pub takes: Option<Takes>,
     pub parallel_clock: bool,
+}
+
+/// CPU time in seconds that the lab takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Takes {
+    /// To boot a guest (or a group of guests) and prepare what runs in it.
+    pub guest: f64,
+    /// For one run of each workload in it.
+    pub runs: f64,
 }
 
 /// How much of a bench is measured.
@@ -97,7 +105,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
         keeps_cost: false,
-        seconds: None,
+        takes: (vcpus <= 4).then(|| Takes::of(8.0, 0.75 * workloads.len() as f64)),
         parallel_clock: false,
     }
 }
@@ -136,7 +144,12 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
                 disk: None,
                 exit_cost_ns: 0,
                 keeps_cost: false,
-                seconds: Some(if guests == 1 { 45.0 } else { 70.0 }),
+                takes: Some(match (guests, scale) {
+                    (1, Scale::Quick) => Takes::of(10.0, 30.0),
+                    (1, Scale::Full) => Takes::of(10.0, 47.0),
+                    (_, Scale::Quick) => Takes::of(80.0, 37.0),
+                    (_, Scale::Full) => Takes::of(80.0, 60.0),
+                }),
                 parallel_clock: true,
             }
         })
@@ -171,13 +184,22 @@ impl GuestSize {
     }
 }
 
+impl Takes {
+    fn of(guest: f64, runs: f64) -> Takes {
+        Takes { guest, runs }
+    }
+}
+
 impl Set {
     /// How long it takes on so many CPUs, without rounds that are added; none: nobody knows.
     pub fn estimate(&self, cpus: u32) -> Option<Duration> {
         let plan = &self.plan;
         let guests = plan.modes.len() as f64 * f64::from(plan.rounds);
-        let seconds = self.seconds? * guests * f64::from(plan.repeats) / f64::from(cpus.max(1));
-        Some(Duration::from_secs_f64(seconds))
+        let Takes { guest, runs } = self.takes?;
+        let each = guest + runs * f64::from(plan.repeats);
+        Some(Duration::from_secs_f64(
+            each * guests / f64::from(cpus.max(1)),
+        ))
     }
 }
 
@@ -199,7 +221,7 @@ impl std::str::FromStr for GuestSize {
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
-        seconds: Some(2.5 * programs.len() as f64),
+        takes: Some(Takes::of(28.0, 2.5 * programs.len() as f64)),
         ..programs_on(1, "sequential", "sequential".into(), programs, scale)
     }
 }
@@ -207,15 +229,15 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{}", size.name());
-    let each = match size {
-        GuestSize::Small => Some(4.0),
-        GuestSize::Medium => Some(12.0),
-        GuestSize::Large => None,
+    let (guest, each) = match size {
+        GuestSize::Small => (28.0, 4.3),
+        GuestSize::Medium => (45.0, 11.0),
+        GuestSize::Large => (120.0, 16.0),
     };
-    let seconds = each.map(|each| each * programs.len() as f64);
+    let takes = Takes::of(guest, each * programs.len() as f64);
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
-        seconds,
+        takes: Some(takes),
         // CPUs that are busy at once would otherwise take each other's time.
         parallel_clock: true,
         ..set
@@ -225,7 +247,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
 /// fio on a virtio disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
-        seconds: Some(3.4 * jobs.len() as f64),
+        takes: Some(Takes::of(28.0, 2.0 * jobs.len() as f64)),
         disk: Some(disk),
         ..programs_on(1, "io", "io".into(), jobs, scale)
     }
@@ -278,7 +300,7 @@ fn programs_on(
         disk: None,
         exit_cost_ns: EXIT_COST_NS,
         keeps_cost: false,
-        seconds: None,
+        takes: None,
         parallel_clock: false,
     }
 }

@@ -79,7 +79,7 @@ pub fn set(exit_cost_ns: u32) -> Set {
         disk: None,
         exit_cost_ns,
         keeps_cost: false,
-        seconds: None,
+        takes: None,
         parallel_clock: false,
     }
 }
