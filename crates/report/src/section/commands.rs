@@ -37,7 +37,7 @@ pub fn size(vcpus: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether Table 1 was measured with `--quick`, which only makes W3 shorter and has fewer rounds.
+/// Whether Table 1 was measured with `--quick`, which makes W3 and W4 shorter and has fewer rounds.
 fn is_short(plan: &Plan) -> bool {
     let mut workloads = plan.workloads.iter();
     workloads.any(|w| w.workload == "W3" && w.work < FULL_SYNCHRONIZATIONS)
