@@ -3,6 +3,7 @@
 
 use crate::support::paratick;
 use crate::synthetic::{self, Bench};
+use paratick_core::results::Results;
 use std::{fs, path::Path, path::PathBuf};
 use tempfile::TempDir;
 
@@ -19,14 +20,18 @@ fn page(folder: &Path, files: &[PathBuf]) -> String {
 }
 
 fn one(folder: &Path, name: &'static str, cost: Option<u32>) -> PathBuf {
-    let bench = Bench {
+    let file = format!("{name}-{}.json", cost.unwrap_or(0));
+    synthetic::write(folder, &file, &made(name, cost))
+}
+
+/// Of one guest with one vCPU.
+fn made(name: &'static str, cost: Option<u32>) -> Results {
+    synthetic::results(&Bench {
         name,
         vcpus: 1,
         guests: 1,
         cost,
-    };
-    let file = format!("{name}-{}.json", cost.unwrap_or(0));
-    synthetic::write(folder, &file, &synthetic::results(&bench))
+    })
 }
 
 /// Exit code 2, every one of `words`, a hint, nothing on standard output.
@@ -228,13 +233,7 @@ fn the_summary_is_computed_from_the_data() {
 #[test]
 fn old_files_are_judged_by_todays_rules() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench {
-        name: "sequential",
-        vcpus: 1,
-        guests: 1,
-        cost: None,
-    };
-    let mut results = synthetic::results(&bench);
+    let mut results = made("sequential", None);
     // As a version before `cpu_ns` wrote it, with a verdict that three boots do not allow today.
     results.plan.rounds = 3;
     for cell in &mut results.cells {
@@ -259,13 +258,7 @@ fn why_the_tick_stays_is_told_once_and_not_where_nothing_kept_it() {
     for once in ["When a vCPU goes idle, its kernel looks", rcu] {
         assert_eq!(whole.matches(once).count(), 1, "{once}");
     }
-    let bench = Bench {
-        name: "io",
-        vcpus: 1,
-        guests: 1,
-        cost: None,
-    };
-    let mut results = synthetic::results(&bench);
+    let mut results = made("io", None);
     for cell in &mut results.cells {
         if let Some(entries) = &mut cell.idle_entries {
             (entries.decisions, entries.kept, entries.rcu_waiting) = (0, 0, 0);
@@ -321,13 +314,7 @@ fn of_several_costs_the_middle_one_is_in_the_figures() {
 #[test]
 fn what_was_not_measured_is_no_number() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench {
-        name: "io",
-        vcpus: 1,
-        guests: 1,
-        cost: None,
-    };
-    let mut results = synthetic::results(&bench);
+    let mut results = made("io", None);
     for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.samples) {
         sample.cpu_ns = None;
         sample.exits_by_cause = None;
@@ -346,13 +333,7 @@ fn what_was_not_measured_is_no_number() {
 #[test]
 fn problems_are_told() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench {
-        name: "io",
-        vcpus: 1,
-        guests: 1,
-        cost: None,
-    };
-    let mut results = synthetic::results(&bench);
+    let mut results = made("io", None);
     results
         .problems
         .push("round 2: the guest did not boot <b>".into());

@@ -10,6 +10,7 @@ pub mod mode;
 pub mod model;
 pub mod reason;
 pub mod results;
+pub mod shell;
 pub mod size;
 pub mod stats;
 pub mod throughput;

@@ -3,6 +3,7 @@
 
 use super::options::Plan;
 use anyhow::Result;
+use paratick_core::shell::quote;
 use paratick_lab::run_folder;
 
 pub fn text(plan: &Plan) -> Result<String> {
@@ -38,22 +39,12 @@ fn shell_line(words: &[String]) -> String {
     line + "\n"
 }
 
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quote("a=b,c"), "a=b,c");
-        assert_eq!(quote("it's here"), r"'it'\''s here'");
+    fn an_option_and_its_value_have_a_line() {
         let line = shell_line(&["qemu".into(), "-m".into(), "1G".into()]);
         assert_eq!(line, "qemu \\\n    -m 1G\n");
     }

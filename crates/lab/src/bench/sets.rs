@@ -26,12 +26,12 @@ pub struct Set {
     pub exit_cost_ns: u32,
     /// Measured to see what another cost changes: nobody replaces it.
     pub keeps_cost: bool,
-    /// As measured once on one machine; none: it was not.
+    /// None: nobody has measured it.
     pub takes: Option<Takes>,
     pub parallel_clock: bool,
 }
 
-/// CPU time in seconds that the lab takes.
+/// CPU time in seconds that the lab takes: whole runs on one machine, divided up by estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Takes {
     /// To boot a guest (or a group of guests) and prepare what runs in it.

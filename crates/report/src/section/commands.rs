@@ -4,6 +4,7 @@
 use crate::{select::cost_ns, select::Selection, Input};
 use paratick_core::{
     results::{Environment, Plan, PlannedWorkload, Results},
+    shell::quote,
     timeline::Timeline,
 };
 use std::fmt::Display;
@@ -119,7 +120,7 @@ impl Command {
     fn option(&mut self, name: &str, value: impl Display) {
         let value = value.to_string();
         if !value.is_empty() {
-            self.text += &format!(" {name} {}", quoted(&value));
+            self.text += &format!(" {name} {}", quote(&value));
         }
     }
 
@@ -157,24 +158,4 @@ fn names(workloads: &[PlannedWorkload]) -> String {
 fn joined(items: &[impl Display]) -> String {
     let items = items.iter().map(|item| item.to_string());
     items.collect::<Vec<_>>().join(",")
-}
-
-/// For a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,+=/".contains(c);
-    match text.chars().all(plain) {
-        true => text.into(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_shell_would_take_apart_is_quoted() {
-        assert_eq!(quoted("seqr-4k,rndwr-4k"), "seqr-4k,rndwr-4k");
-        assert_eq!(quoted("sum=echo 'a'"), r"'sum=echo '\''a'\'''");
-    }
 }

@@ -10,6 +10,7 @@ use paratick_core::{
     results::Results,
     stats::{self, Method, MIN_BOOTSTRAP, MIN_VERDICT},
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an interval is in these results.
 pub fn intervals(selection: &Selection) -> String {
@@ -28,9 +29,7 @@ pub fn intervals(selection: &Selection) -> String {
 /// The same in detail, with the rounds and what they allow to conclude.
 pub fn method(selection: &Selection) -> Vec<String> {
     let mut items = Vec::new();
-    let counts = by_words(selection, |results| {
-        Some(counts(results.plan.rounds, results.plan.repeats))
-    });
+    let counts = by_words(selection, |results| Some(counts(results)));
     if !counts.is_empty() {
         items.push(format!(
             "In each round a fresh guest is booted in every mode, in rotating order, and runs each workload. In each mode: {}.",
@@ -67,13 +66,25 @@ pub fn method(selection: &Selection) -> Vec<String> {
     items
 }
 
-/// `2 boots × 2 runs`.
-pub fn counts(rounds: u32, repeats: u32) -> String {
-    format!(
-        "{} × {}",
-        number::plural(rounds as usize, "boot"),
-        number::plural(repeats as usize, "run")
-    )
+/// `2 boots × 2 runs`, as there are: a bench that was continued may have made more runs in some boots.
+pub fn counts(results: &Results) -> String {
+    let mut boots = BTreeSet::new();
+    let mut runs: BTreeMap<_, usize> = BTreeMap::new();
+    for cell in &results.cells {
+        for sample in &cell.samples {
+            boots.insert(sample.round);
+            *runs
+                .entry((&cell.workload, cell.mode, sample.round))
+                .or_default() += 1;
+        }
+    }
+    let (least, most) = (runs.values().min(), runs.values().max());
+    let (least, most) = (*least.unwrap_or(&0), *most.unwrap_or(&0));
+    let runs = match least == most {
+        true => number::plural(most, "run"),
+        false => format!("{least} to {most} runs"),
+    };
+    format!("{} × {runs}", number::plural(boots.len(), "boot"))
 }
 
 /// What averages of these changes cannot say, if anything.
@@ -127,6 +138,5 @@ fn confidence() -> String {
 
 /// In a caption.
 pub fn in_words(set: &Set) -> String {
-    let plan = &set.main().plan;
-    counts(plan.rounds, plan.repeats)
+    counts(set.main())
 }
