@@ -123,6 +123,29 @@ fn the_switch_and_hotplug_work_under_load() {
     host.shutdown().unwrap();
 }
 
+/// Stops CPU 1's fair server when nothing runs there, and takes the CPU away with a server whose
+/// period is so short that it has stopped by then.
+const STOP_TWICE: &str = r#"
+    server=/sys/kernel/debug/sched/fair_server/cpu1
+    echo 1000000 >$server/runtime
+    echo 4000000 >$server/period
+    for n in $(seq 20); do
+        taskset -c 1 true
+        taskset -c 0 sh -c "echo $((1000000 + n)) >$server/runtime"
+        echo 0 >cpu1/online
+        echo 1 >cpu1/online
+    done"#;
+
+#[test]
+fn a_fair_server_that_has_stopped_is_not_stopped_again() {
+    let host = host_for(kernel(), 2, &[]);
+    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    // A warning on the guest's console, as without the lab's patch, is an error.
+    script(&guest, STOP_TWICE);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
 /// Tasks are frozen and thawed.  Beyond that virtio-9p, the root file system, cannot suspend.
 fn a_suspend_as_far_as_the_lab_can_is_survived(guest: &Guest) {
     let ticks = script(

@@ -17,6 +17,8 @@ pub const HZ: Hz = Hz(250);
 pub const TIME: Nanos = Nanos(10 * Nanos::SECOND.0);
 /// Synchronizations per second; "executed in a single VM" does not say whether of each thread.
 pub const SYNCS: f64 = 1000.0;
+/// Synchronizations of W3 in a full run of the lab; fewer are a quick one.
+pub const LAB_SYNCS: u64 = 4000;
 
 /// One workload of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

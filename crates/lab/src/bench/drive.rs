@@ -19,7 +19,7 @@ use std::{
 
 /// After so many guests in a row that failed, the rest would fail too.
 const GIVE_UP_AFTER: u32 = 3;
-const GIVEN_UP: &str = "given up after 3 guests in a row that failed";
+const GIVEN_UP: &str = "given up: the last guests all failed";
 
 /// One guest (or one group of guests side by side) to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

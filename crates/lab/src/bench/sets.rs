@@ -5,6 +5,7 @@ use super::workloads::{self, Quick};
 use paratick_core::{
     exit_cost,
     mode::{Mode, TickMode},
+    model::table1,
     results::{Plan, PlannedWorkload},
     size::Size,
     workload,
@@ -75,7 +76,7 @@ const TABLE1_IDLE: [u64; 2] = [10_000, 4000];
 /// period of the lockup detector, whose timer, where it is due soon, keeps those of the deadline
 /// server from programming the device (docs/model.md): so every phase of it counts once.  Several
 /// guests have 64 vCPUs, which would take minutes to emulate for so long.
-const TABLE1_SYNCS: [u64; 2] = [4000, 500];
+const TABLE1_SYNCS: [u64; 2] = [table1::LAB_SYNCS, 500];
 const TABLE1_SYNCS_QUICK: [u64; 2] = [1000, 250];
 /// How narrow the intervals of the exits' ratios shall be where nobody says otherwise.
 const PRECISION: f64 = 0.03;

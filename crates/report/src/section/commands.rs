@@ -3,14 +3,12 @@
 
 use crate::{select::cost_ns, select::Selection, Input};
 use paratick_core::{
+    model::table1,
     results::{Environment, Plan, PlannedWorkload, Results},
     shell::quote,
     timeline::Timeline,
 };
 use std::fmt::Display;
-
-/// Synchronizations of W3 in a full run of `bench table1`; one with `--quick` does fewer.
-const FULL_SYNCHRONIZATIONS: u64 = 4000;
 
 /// One for every file that is shown, and one for the report.
 pub fn commands(input: &Input, selection: &Selection) -> Vec<String> {
@@ -41,7 +39,7 @@ pub fn size(vcpus: u32) -> Option<&'static str> {
 /// Whether Table 1 was measured with `--quick`, which makes W3 and W4 shorter and has fewer rounds.
 fn is_short(plan: &Plan) -> bool {
     let mut workloads = plan.workloads.iter();
-    workloads.any(|w| w.workload == "W3" && w.work < FULL_SYNCHRONIZATIONS)
+    workloads.any(|w| w.workload == "W3" && w.work < table1::LAB_SYNCS)
 }
 
 fn of_results(results: &Results, short_table1: bool) -> String {
