@@ -188,9 +188,11 @@ fn too_few_rounds_conclude_nothing() {
         cell["samples"].as_array_mut().unwrap().truncate(3);
     }
     let pair = Pair::new(&results(&CALM), &few);
-    let text = pair.text(&["--fail-on", "any"], 0);
+    // Which is not the same as no change.
+    let text = pair.text(&["--fail-on", "any"], 69);
     assert!(has_line(&text, "pingpong tickless (few) (few)"), "{text}");
     assert!(text.contains("from 4 on each side (--rounds)"), "{text}");
+    pair.text(&[], 0);
 }
 
 #[test]

@@ -383,7 +383,34 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
         &to,
         &["none.json", "No such file"],
     );
+    let again = folder.path().join("again.json");
+    std::os::unix::fs::symlink(&good, &again).unwrap();
+    refused(&[good.clone(), again], &to, &["named twice"]);
     refused(&[good.clone(), good], &to, &["named twice"]);
+}
+
+#[test]
+fn of_one_bench_before_and_after_it_was_continued_the_whole_one_is_shown() {
+    let folder = TempDir::new().unwrap();
+    let whole = made("io", None);
+    let samples: usize = whole.cells.iter().map(|cell| cell.samples.len()).sum();
+    let mut begun = whole.clone();
+    begun.problems = vec!["nobody shall see this".into()];
+    for cell in &mut begun.cells {
+        cell.samples.pop();
+    }
+    let whole = synthetic::write(folder.path(), "whole.json", &whole);
+    let begun = synthetic::write(folder.path(), "begun.json", &begun);
+    for files in [[whole.clone(), begun.clone()], [begun, whole]] {
+        let page = page(folder.path(), &files);
+        let left_out = page.split_once("Left out: ").unwrap().1;
+        let left_out = left_out.split_once("</li>").unwrap().0;
+        let (less, more) = left_out.split_once(": ").unwrap();
+        assert!(less.contains("begun.json"), "{left_out}");
+        assert!(more.contains("whole.json"), "{left_out}");
+        assert!(page.contains(&format!("in all {samples} samples")));
+        assert!(!page.contains("nobody shall see this"));
+    }
 }
 
 #[test]
@@ -406,7 +433,21 @@ fn only_a_page_is_overwritten() {
         &["notes.html"],
     );
     assert_eq!(fs::read_to_string(&notes).unwrap(), "my notes");
-    for place in ["/dev/null", "/", "/no/such/folder/r.html"] {
+    let (others, link) = (
+        folder.path().join("thesis.html"),
+        folder.path().join("l.html"),
+    );
+    fs::write(&others, "<!doctype html>\n<title>My thesis</title>").unwrap();
+    std::os::unix::fs::symlink(&others, &link).unwrap();
+    for place in [&others, &link] {
+        refused(
+            std::slice::from_ref(&good),
+            &["--output", place.to_str().unwrap()],
+            &["--output"],
+        );
+        assert!(fs::read_to_string(&others).unwrap().contains("My thesis"));
+    }
+    for place in ["/dev/null", "/", "-", "/no/such/folder/r.html"] {
         refused(
             std::slice::from_ref(&good),
             &["--output", place],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Standard output, of whose reader (`head`, a pager) nobody knows how much it wants.
 
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Result};
 use std::{
     fmt::Arguments,
     io::{stdout, ErrorKind, Write},
@@ -23,6 +23,8 @@ pub(crate) use {out, outln};
 pub fn write(text: Arguments) -> Result<()> {
     match stdout().lock().write_fmt(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
+        other => other.map_err(|error| {
+            anyhow!("cannot write to standard output: {error}\nhint: is there room where it goes?")
+        }),
     }
 }

@@ -107,6 +107,13 @@ impl Report {
             .filter(|(_, figure)| figure.outcome == outcome)
             .count()
     }
+
+    /// Whether enough was measured of any figure to say whether it changed.
+    pub fn concludes(&self) -> bool {
+        let unknown = [Outcome::TooFewSamples, Outcome::NotMeasured];
+        self.figures()
+            .any(|(_, figure)| !unknown.contains(&figure.outcome))
+    }
 }
 
 /// Compares every workload and mode that both files have.

@@ -88,32 +88,24 @@ pub fn cost_ns(results: &Results) -> u32 {
 #[derive(Clone, Debug, Default)]
 pub struct Selection<'a> {
     sets: Vec<Set<'a>>,
-    /// What was given and is not shown, and why.
-    pub left_out: Vec<String>,
 }
 
 impl<'a> Selection<'a> {
+    /// Of results of which no two are [`alike`].
     pub fn new(results: &'a [Results]) -> Self {
-        let mut groups: BTreeMap<(usize, u32, u32, &str), Vec<&Results>> = BTreeMap::new();
-        let mut left_out = Vec::new();
+        let mut groups: BTreeMap<_, Vec<&Results>> = BTreeMap::new();
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
-            let Some(order) = BENCHES.iter().position(|name| *name == bench) else {
-                left_out.push(format!(
-                    "A result of bench {bench}: this program has no section for it."
-                ));
-                continue;
-            };
+            let order = BENCHES.iter().position(|name| *name == bench);
             let key = (order, plan.vcpus, plan.guests, bench);
             groups.entry(key).or_default().push(result);
         }
-        let sets = groups.into_values();
-        let sets = sets.map(|group| Set {
-            by_cost: one_per_cost(group, &mut left_out),
+        let sets = groups.into_values().map(|mut by_cost| {
+            by_cost.sort_by_key(|result| cost_ns(result));
+            Set { by_cost }
         });
         Selection {
             sets: sets.collect(),
-            left_out,
         }
     }
 
@@ -140,23 +132,13 @@ impl<'a> Selection<'a> {
 
 const BENCHES: [&str; 5] = ["table1", "sequential", "multithreaded", "io", "quick"];
 
-/// Of several with one cost, the one that began last.
-fn one_per_cost<'a>(mut group: Vec<&'a Results>, left_out: &mut Vec<String>) -> Vec<&'a Results> {
-    group.sort_by(|a, b| (cost_ns(a), &a.started).cmp(&(cost_ns(b), &b.started)));
-    let mut kept: Vec<&Results> = Vec::new();
-    for result in group {
-        if let Some(last) = kept
-            .last_mut()
-            .filter(|last| cost_ns(last) == cost_ns(result))
-        {
-            left_out.push(format!(
-                "The result of bench {} that began {}: another one of the same size and cost began {}.",
-                last.bench, last.started, result.started
-            ));
-            *last = result;
-        } else {
-            kept.push(result);
-        }
-    }
-    kept
+/// Whether a section can show a result of `bench`.
+pub fn is_known(bench: &str) -> bool {
+    BENCHES.contains(&bench)
+}
+
+/// Whether a report can show only one of them.
+pub fn alike(one: &Results, other: &Results) -> bool {
+    let what = |results: &Results| (results.plan.vcpus, results.plan.guests, cost_ns(results));
+    one.bench == other.bench && what(one) == what(other)
 }

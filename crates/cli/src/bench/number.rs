@@ -2,7 +2,7 @@
 //! Numbers as people read them.
 
 use paratick_core::stats::{Comparison, Summary, Verdict};
-use paratick_report::number::{self, percent};
+use paratick_report::number::{self, decisive_percent, percent};
 
 /// What stands where nothing was measured.
 pub const NOTHING: &str = "–";
@@ -53,7 +53,7 @@ pub fn change(comparison: Option<Comparison>) -> String {
     let (median, interval) = match ratio < number::FACTOR {
         true => (
             format!("{} %", percent(ratio)),
-            format!("[{}..{}]", percent(low), percent(high)),
+            format!("[{}..{}]", decisive_percent(low), decisive_percent(high)),
         ),
         false => (
             format!("×{}", decimal(ratio)),
@@ -113,6 +113,10 @@ mod tests {
         assert_eq!(versus(&[1820.0; 6], &[100.0; 6]), "×18.2 [18.2..18.2]");
         assert_eq!(versus(&[0.4; 6], &[100.0; 6]), "−99.6 % [−99.6..−99.6]");
         assert_eq!(versus(&[40.0; 2], &[100.0; 2]), "(−60 %)");
+        // A bound says on which side of 0 it is.
+        let mode = [99.7, 99.9, 99.98, 99.9, 99.9, 99.9].map(|value| value / 10.0);
+        let change = versus(&mode, &[10.0; 6]);
+        assert!(!change.contains("..0]"), "{change}");
         assert_eq!(versus(&[40.0; 6], &[0.0; 6]), "–");
     }
 }

@@ -6,8 +6,9 @@ use comfy_table::{presets, Cell as Field, CellAlignment, Table};
 use paratick_core::{
     mode::{Mode, TickMode},
     results::{Cell, Figure, Results},
-    stats::{Method, Verdict, MIN_VERDICT},
+    stats::{Method, Summary, Verdict, MIN_BOOTSTRAP, MIN_VERDICT},
 };
+use paratick_report::number::plural;
 
 const TICKLESS: Mode = plain(TickMode::Tickless);
 const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
@@ -68,12 +69,11 @@ fn place(group: &[&Cell]) -> String {
 
 /// `pingpong: 1 000 round trips`
 fn title(cell: &Cell) -> String {
-    format!(
-        "{}: {} {}",
-        cell.workload,
-        count(cell.work as f64),
-        cell.unit
-    )
+    let unit = match cell.work {
+        1 => cell.unit.strip_suffix('s').unwrap_or(&cell.unit),
+        _ => &cell.unit,
+    };
+    format!("{}: {} {unit}", cell.workload, count(cell.work as f64))
 }
 
 /// In lines of at most [`WIDTH`], further ones indented.
@@ -103,9 +103,15 @@ fn heading(results: &Results) -> String {
         Some(hz) => format!(", {hz}"),
         None => String::new(),
     };
+    let vcpus = plural(plan.vcpus as usize, "vCPU");
+    let guests = match plan.guests {
+        1 => format!("Guests of {vcpus}"),
+        several => format!("{several} guests of {vcpus} side by side"),
+    };
     format!(
-        "Guests of {} vCPUs on {host}, Linux {}{hz}; {} rounds, {} runs of each workload in each\n",
-        plan.vcpus, environment.kernel_version, plan.rounds, plan.repeats
+        "{guests} on {host}, Linux {}{hz}; {} of each workload and mode\n",
+        environment.kernel_version,
+        paratick_report::counts(results)
     )
 }
 
@@ -227,16 +233,18 @@ fn legend(results: &Results) -> Vec<String> {
     lines
 }
 
-fn intervals(results: &Results) -> &'static str {
+fn intervals(results: &Results) -> String {
     let exits = |cell: &Cell| cell.summary(Figure::Exits);
-    let few = results
-        .cells
-        .iter()
-        .filter_map(exits)
-        .any(|summary| summary.method == Method::Range);
-    match few {
-        true => "smallest..largest sample: too few for a 95 % interval",
-        false => "95 % bootstrap interval",
+    let summaries = || results.cells.iter().filter_map(exits);
+    let bootstrap = |summary: Summary| summary.method == Method::Bootstrap;
+    if summaries().all(bootstrap) {
+        "95 % bootstrap interval".into()
+    } else if summaries().any(bootstrap) {
+        format!(
+            "95 % bootstrap interval, or smallest..largest of fewer than {MIN_BOOTSTRAP} samples"
+        )
+    } else {
+        "smallest..largest sample: too few for a 95 % interval".into()
     }
 }
 
@@ -261,10 +269,14 @@ fn world_switches(results: &Results) -> String {
 /// What the reader might conclude and should not.
 fn doubts(results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
+    if !results.is_complete() {
+        lines.push("Not everything that was planned has been measured: --resume goes on.".into());
+    }
     let rounds = results.plan.rounds as usize;
     if rounds < MIN_VERDICT {
         lines.push(format!(
-            "With {rounds} rounds: how boots differ from each other is known from {MIN_VERDICT} (--rounds)."
+            "With {}: how boots differ from each other is known from {MIN_VERDICT} (--rounds).",
+            plural(rounds, "round")
         ));
     }
     for (base, what) in [(TICKLESS, "tickless"), (TICKLESS_STOP, "tickless-stop")] {

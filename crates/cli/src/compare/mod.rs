@@ -5,11 +5,12 @@ mod text;
 
 use crate::stdout::{out, outln};
 use crate::Usage;
-use anyhow::Result;
+use anyhow::{bail, Result};
 use clap::ValueEnum;
 use paratick_core::{
     compare::{self, Gates, Outcome, Report},
     results::{self, Figure, Results},
+    stats::MIN_VERDICT,
 };
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +21,8 @@ use std::{
 ///
 /// A change is significant, large enough to matter, and beyond the noise; docs/comparing.md says how each
 /// is decided.  Exit codes: 0 the files were compared, 1 with --fail-on and such a change, 2 wrong
-/// usage, a file that cannot be read, or nothing in common.
+/// usage, a file that cannot be read, or nothing in common, 69 with --fail-on and too little measured
+/// to conclude anything.
 #[derive(clap::Args)]
 pub struct Args {
     /// Results of before
@@ -71,10 +73,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?)?,
         Format::Text => out!("{}", text::text(&report, args))?,
     }
-    Ok(match args.fail_on {
-        Some(fail_on) if fail_on.matches(&report) => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    })
+    match args.fail_on {
+        Some(_) if !report.concludes() => bail!(
+            "nothing could be concluded of any figure, so --fail-on has no answer\nhint: measure both with at least {MIN_VERDICT} rounds"
+        ),
+        Some(fail_on) if fail_on.matches(&report) => Ok(ExitCode::FAILURE),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 impl Args {

@@ -42,17 +42,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Writes the report of `files`.
 pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     output::check(output, files)?;
-    let mut input = Input::default();
+    let mut documents = Vec::new();
     for (number, path) in files.iter().enumerate() {
-        if files[..number].contains(path) {
+        if files[..number]
+            .iter()
+            .any(|other| output::same(other, path))
+        {
             return Err(Usage(format!(
                 "{} is named twice\nhint: name every file once",
                 path.display()
             ))
             .into());
         }
-        input.add(read(path)?);
+        documents.push((path.display().to_string(), read(path)?));
     }
+    let mut input = Input::of(documents);
     input.predictions = input.results.iter().flat_map(predict::table1).collect();
     output::write(output, &paratick_report::html(&input)?)
 }

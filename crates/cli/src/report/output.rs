@@ -2,15 +2,15 @@
 //! The page on disk: whole, or as it was.
 
 use crate::Usage;
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Result};
 use std::{
     io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
-/// How a page begins that this command wrote.
-const BEGINNING: &[u8] = b"<!doctype html>";
+/// So much of a file tells whether it is a page.
+const BEGINNING: u64 = 256;
 
 /// Fails where the output could not be written, or is something that should be kept.
 pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
@@ -26,14 +26,19 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
     if inputs.iter().any(|input| same(input, path)) {
         return Err(bad("it is one of the results"));
     }
-    // A rename would put a plain file in the place of a device.
-    if path.exists() && !path.is_file() {
-        return Err(bad("it is there, and is not a plain file"));
+    if path == Path::new("-") {
+        return Err(bad("a report is a file, and this is not standard output"));
     }
-    if path.exists() && !is_page(path) {
-        return Err(bad(
-            "it is there, and is not a page that this command wrote",
-        ));
+    // A rename puts a plain file in the place of a link or a device.
+    if let Ok(there) = path.symlink_metadata() {
+        if !there.is_file() {
+            return Err(bad("it is there, and is not a plain file"));
+        }
+        if there.len() > 0 && !is_page(path) {
+            return Err(bad(
+                "it is there, and is not a page that this command wrote",
+            ));
+        }
     }
     match folder(path).is_dir() {
         true => Ok(()),
@@ -41,19 +46,17 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
     }
 }
 
-fn same(one: &Path, other: &Path) -> bool {
+/// Whether two paths are one file.
+pub fn same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     one == other || (other.exists() && real(one) == real(other))
 }
 
-/// An empty file is nobody's work.
 fn is_page(path: &Path) -> bool {
     let mut beginning = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| {
-        file.take(BEGINNING.len() as u64)
-            .read_to_end(&mut beginning)
-    });
-    read.is_ok() && (beginning.is_empty() || beginning == BEGINNING)
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
+    read.is_ok() && paratick_report::is_page(&beginning)
 }
 
 /// Replaces the file at once, or leaves it as it was.
@@ -68,9 +71,9 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
         file.persist(path)?;
         Ok(())
     };
-    write().with_context(|| {
-        format!(
-            "writing the report to {}\nhint: name a file in a folder you can write to with --output",
+    write().map_err(|error| {
+        anyhow!(
+            "writing the report to {}: {error}\nhint: name a file in a folder you can write to with --output",
             path.display()
         )
     })

@@ -98,7 +98,20 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
         + wakes.sleep * estimate.pick(0.0, 0.0, 1.0)
         + wakes.kernel * estimate.pick(1.0, 1.7, 3.0);
     let checks = CHECKS_PER_SECOND * load.busy;
-    common(vm, checks, CHECKS_PER_SECOND * load.in_guest, 0.0) + arms(idle + sleeping(load))
+    let own_timer = match host_tick_carries(vm) {
+        true => 0.0,
+        false => f64::from(vm.hz.0),
+    };
+    let expiries = (CHECKS_PER_SECOND + own_timer) * load.in_guest;
+    common(vm, checks, expiries, 0.0) + arms(idle + sleeping(load))
+}
+
+/// Where the guest's period is no multiple of the host's, to a 64th of that, KVM raises ticks with
+/// a timer of its own, which expires for each of a vCPU that runs (pv_tick.c,
+/// `kvm_pv_tick_needs_timer()`).
+fn host_tick_carries(vm: &Vm) -> bool {
+    let periods = f64::from(vm.host_hz.0) / f64::from(vm.hz.0);
+    periods.round() >= 1.0 && (periods - periods.round()).abs() <= 1.0 / 64.0
 }
 
 /// The scheduler's deadline server for fair tasks (deadline.c) puts its timer off whenever such

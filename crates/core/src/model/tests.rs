@@ -240,6 +240,27 @@ fn a_busy_vcpu_pays_two_exits_a_tick_unless_the_host_brings_it() {
 }
 
 #[test]
+fn kvm_needs_a_timer_where_the_hosts_tick_cannot_carry_the_guests() {
+    for (hz, host_hz, own_timer) in [
+        (250, 250, false),
+        (250, 1000, false),
+        (100, 250, true),
+        (300, 1000, true),
+        (1000, 250, true),
+    ] {
+        let busy = Vm {
+            hz: Hz(hz),
+            host_hz: Hz(host_hz),
+            ..vm(Load::new(1.0, None, WokenBy::Ipi).unwrap())
+        };
+        let exits = per_vcpu_second(TickModel::Paratick, &busy, Estimate::Likely);
+        let ticks = if own_timer { f64::from(hz) } else { 0.0 };
+        let checks = exits.get(Cause::Expiry).unwrap() - ticks;
+        assert!((0.0..1.0).contains(&checks), "{hz} on {host_hz}: {checks}");
+    }
+}
+
+#[test]
 fn a_vcpu_without_idle_time_needs_no_idle_period_and_others_do() {
     let zero = Some(Nanos(0));
     assert_eq!(

@@ -17,6 +17,8 @@ pub enum ReadError {
     NotJson(String),
     #[error("it is JSON, but not a results file of paratick: it has no `schema` that begins with \"paratick-results/\"\nhint: give a file that `paratick bench` wrote")]
     Foreign,
+    #[error("it is a time line\nhint: `paratick report` shows those")]
+    Timeline,
     #[error("its format is {found}, and this program reads {SCHEMA}\nhint: read it with the version of paratick that wrote it, or a newer one")]
     OtherVersion { found: String },
     #[error("it says it is {SCHEMA}, but does not fit it: {0}\nhint: docs/results.md describes the format; was the file edited?")]
@@ -33,6 +35,9 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
         _ => ReadError::NotJson(error.to_string()),
     })?;
     let schema = value.get("schema").and_then(Value::as_str).unwrap_or("");
+    if schema.starts_with("paratick-timeline/") {
+        return Err(ReadError::Timeline);
+    }
     if !schema.starts_with("paratick-results/") {
         return Err(ReadError::Foreign);
     }

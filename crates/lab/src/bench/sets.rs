@@ -186,7 +186,7 @@ impl GuestSize {
 }
 
 impl Takes {
-    fn of(guest: f64, runs: f64) -> Takes {
+    pub fn of(guest: f64, runs: f64) -> Takes {
         Takes { guest, runs }
     }
 }
@@ -231,7 +231,7 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{}", size.name());
     let (guest, each) = match size {
-        GuestSize::Small => (28.0, 4.3),
+        GuestSize::Small => (30.0, 4.5),
         GuestSize::Medium => (45.0, 11.0),
         GuestSize::Large => (120.0, 16.0),
     };
@@ -248,7 +248,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
 /// fio on a virtio disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(28.0, 2.0 * jobs.len() as f64)),
+        takes: Some(Takes::of(28.0, 2.5 * jobs.len() as f64)),
         disk: Some(disk),
         ..programs_on(1, "io", "io".into(), jobs, scale)
     }

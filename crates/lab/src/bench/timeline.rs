@@ -8,7 +8,7 @@
 use super::{
     environment, in_effect, join,
     run::{host_spec, Settings},
-    sets::{self, Set},
+    sets::{self, Set, Takes},
     store,
 };
 use crate::{
@@ -79,7 +79,7 @@ pub fn set(exit_cost_ns: u32) -> Set {
         disk: None,
         exit_cost_ns,
         keeps_cost: false,
-        takes: None,
+        takes: Some(Takes::of(28.0, 4.0)),
         parallel_clock: false,
     }
 }

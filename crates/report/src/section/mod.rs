@@ -12,7 +12,7 @@ mod idle_entries;
 mod method;
 mod quick;
 mod relative;
-mod samples;
+pub mod samples;
 mod sensitivity;
 pub mod summary;
 pub mod table1;
@@ -81,7 +81,11 @@ const SOURCES: [Source; 8] = [
 ];
 
 pub fn page(input: &Input, selection: &Selection) -> Page {
-    let mut sections = vec![summary::section(selection, missing(input, selection))];
+    let mut sections = vec![summary::section(
+        input,
+        selection,
+        missing(input, selection),
+    )];
     sections.extend(table1::section(selection, &input.predictions));
     sections.extend(relative::sections(selection));
     sections.extend(causes::section(selection));

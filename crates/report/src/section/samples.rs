@@ -10,7 +10,7 @@ use paratick_core::{
     results::Results,
     stats::{self, Method, MIN_BOOTSTRAP, MIN_VERDICT},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What an interval is in these results.
 pub fn intervals(selection: &Selection) -> String {
@@ -66,25 +66,28 @@ pub fn method(selection: &Selection) -> Vec<String> {
     items
 }
 
-/// `2 boots × 2 runs`, as there are: a bench that was continued may have made more runs in some boots.
+/// `2 boots × 2 runs` of each workload and mode, as there are: where a bench was interrupted or
+/// continued, some have more than others.
 pub fn counts(results: &Results) -> String {
-    let mut boots = BTreeSet::new();
-    let mut runs: BTreeMap<_, usize> = BTreeMap::new();
+    let (mut boots, mut runs) = (Vec::new(), Vec::new());
     for cell in &results.cells {
+        let mut by_round: BTreeMap<u32, usize> = BTreeMap::new();
         for sample in &cell.samples {
-            boots.insert(sample.round);
-            *runs
-                .entry((&cell.workload, cell.mode, sample.round))
-                .or_default() += 1;
+            *by_round.entry(sample.round).or_default() += 1;
         }
+        boots.push(by_round.len());
+        runs.extend(by_round.into_values());
     }
-    let (least, most) = (runs.values().min(), runs.values().max());
-    let (least, most) = (*least.unwrap_or(&0), *most.unwrap_or(&0));
-    let runs = match least == most {
-        true => number::plural(most, "run"),
-        false => format!("{least} to {most} runs"),
-    };
-    format!("{} × {runs}", number::plural(boots.len(), "boot"))
+    format!("{} × {}", range(&boots, "boot"), range(&runs, "run"))
+}
+
+fn range(counts: &[usize], what: &str) -> String {
+    let least = counts.iter().min().copied().unwrap_or(0);
+    let most = counts.iter().max().copied().unwrap_or(0);
+    match least == most {
+        true => number::plural(most, what),
+        false => format!("{least} to {most} {what}s"),
+    }
 }
 
 /// What averages of these changes cannot say, if anything.

@@ -8,10 +8,12 @@ use crate::{
     page::{Block, Section, Table},
     paper,
     select::{Selection, Set},
+    Input,
 };
 use paratick_core::{mode::Mode, stats::Verdict};
 
 pub(super) fn section<'a>(
+    input: &Input,
     selection: &Selection,
     missing: impl Iterator<Item = &'a Source>,
 ) -> Section {
@@ -35,7 +37,7 @@ pub(super) fn section<'a>(
             section.text(text);
         }
     } else {
-        section.text("Nothing in these files compares paratick with another mode.");
+        section.text("No averages: these files have no programs, and no small workloads, in paratick and in another mode.");
     }
     section.text(format!(
         "In every figure and table a change is that of paratick against the baseline named. {}",
@@ -47,13 +49,8 @@ pub(super) fn section<'a>(
     if !missing.is_empty() {
         section.text(format!("Not in this report: {}.", number::list(&missing)));
     }
-    section.list(
-        selection
-            .left_out
-            .iter()
-            .map(|what| format!("Left out: {what}"))
-            .collect(),
-    );
+    let left_out = input.left_out.iter();
+    section.list(left_out.map(|what| format!("Left out: {what}")).collect());
     section
 }
 

@@ -98,7 +98,32 @@ fn few_samples_are_never_called_a_difference() {
     let text = shown(1, |_| ());
     assert!(text.contains("(−60 %)"), "{text}");
     assert!(text.contains("too few for a 95 % interval"));
-    assert!(text.contains("With 1 rounds: how boots"));
+    assert!(text.contains("With 1 round: how boots"));
+}
+
+#[test]
+fn the_heading_counts_guests_and_what_was_measured_of_each_cell() {
+    let text = shown(4, |_| ());
+    assert!(text.starts_with("Guests of 2 vCPUs on"), "{text}");
+    assert!(text.contains("; 4 boots × 2 runs of each"), "{text}");
+    assert!(!text.contains("--resume"), "{text}");
+    let text = shown(4, |results| {
+        results.plan.guests = 4;
+        results.cells[0].samples.truncate(5);
+    });
+    assert!(
+        text.starts_with("4 guests of 2 vCPUs side by side on"),
+        "{text}"
+    );
+    assert!(
+        text.contains("; 3 to 4 boots × 1 to 2 runs of each"),
+        "{text}"
+    );
+    assert!(
+        text.contains("or smallest..largest of fewer than 6"),
+        "{text}"
+    );
+    assert!(text.contains("Not everything that was planned"), "{text}");
 }
 
 #[test]
