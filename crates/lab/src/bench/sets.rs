@@ -106,7 +106,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
         keeps_cost: false,
-        takes: (vcpus <= 4).then(|| Takes::of(8.0, 0.75 * workloads.len() as f64)),
+        takes: (vcpus <= 4).then(|| Takes::of(12.0, workloads.len() as f64)),
         parallel_clock: false,
     }
 }
