@@ -32,7 +32,7 @@ pub(super) fn section<'a>(
             section.list(by_metric);
         }
         section.table(key_numbers(&sets));
-        section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own.");
+        section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own. Of workloads that do not differ, a few in a hundred are told to, by chance: believe a small change of a single one when another run shows it too.");
         if let Some(text) = samples::of_means(&averages(&sets)) {
             section.text(text);
         }
