@@ -155,6 +155,24 @@ fn the_help_names_every_option_and_exit_code() {
 }
 
 #[test]
+fn a_recorded_file_is_shown_as_tables_and_as_json() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
+    let show = |options: &[&str]| {
+        let shown = paratick(&[&["bench", "show", file], options].concat())
+            .assert()
+            .success();
+        String::from_utf8(shown.get_output().stdout.clone()).unwrap()
+    };
+    assert!(show(&[]).contains("Change in VM exits"));
+    let shown = paratick_core::results::read(&show(&["--format", "json"])).unwrap();
+    let recorded = paratick_core::results::read(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(shown.cells.len(), recorded.cells.len());
+    for (shown, recorded) in shown.cells.iter().zip(&recorded.cells) {
+        assert_eq!(shown.samples, recorded.samples);
+    }
+}
+
+#[test]
 fn a_file_that_holds_no_results_is_not_shown() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("r.json");

@@ -12,10 +12,11 @@ mod table;
 mod table1;
 mod timeline;
 
-use crate::stdout::out;
+use crate::stdout::{out, outln};
 use crate::Usage;
 use anyhow::Result;
 use clap::Subcommand;
+use common::Format;
 use paratick_core::results;
 use std::{
     path::{Path, PathBuf},
@@ -63,9 +64,14 @@ pub enum Verb {
     /// Read and write a virtio disk with fio (section 6.3)
     Io(programs::Io),
     /// Print the tables of a results file
+    ///
+    /// Summaries and comparisons are computed again, by today's rules, whatever version wrote it.
     Show {
-        /// As `bench quick` wrote it
+        /// As any of the benches wrote it
         file: PathBuf,
+        /// What to print: tables, or the results as JSON
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
 }
 
@@ -78,11 +84,11 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Multithreaded(options) => programs::multithreaded(options),
         Verb::Io(options) => programs::io(options),
         Verb::Timeline(options) => timeline::run(options),
-        Verb::Show { file } => show(&file),
+        Verb::Show { file, format } => show(&file, format),
     }
 }
 
-fn show(file: &Path) -> Result<ExitCode> {
+fn show(file: &Path, format: Format) -> Result<ExitCode> {
     let wrong = |why: String| Usage(format!("cannot show {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| {
         wrong(format!(
@@ -90,8 +96,10 @@ fn show(file: &Path) -> Result<ExitCode> {
         ))
     })?;
     let mut results = results::read(&text).map_err(|error| wrong(error.to_string()))?;
-    // By today's rules, whatever version wrote it.
     results.summarize();
-    out!("{}", table::text(&results))?;
+    match format {
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&results)?)?,
+        Format::Text => out!("{}", table::text(&results))?,
+    }
     Ok(ExitCode::SUCCESS)
 }

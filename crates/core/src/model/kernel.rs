@@ -109,7 +109,7 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
 /// Where the guest's period is no multiple of the host's, to a 64th of that, KVM raises ticks with
 /// a timer of its own, which expires for each of a vCPU that runs (pv_tick.c,
 /// `kvm_pv_tick_needs_timer()`).
-fn host_tick_carries(vm: &Vm) -> bool {
+pub(super) fn host_tick_carries(vm: &Vm) -> bool {
     let periods = f64::from(vm.host_hz.0) / f64::from(vm.hz.0);
     periods.round() >= 1.0 && (periods - periods.round()).abs() <= 1.0 / 64.0
 }
