@@ -72,13 +72,7 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     };
     let fio = fio().into_iter().filter(small).collect();
     let small = sets::io(fio, programs::IO_DISK, Scale::Quick);
-    let costs = sets::at_other_costs(&small, scale).into_iter();
-    // Quickly only the first: what is left when a world switch costs nothing.
-    let measured = match scale {
-        Scale::Quick => 1,
-        Scale::Full => 2,
-    };
-    all.extend(costs.take(measured));
+    all.extend(sets::at_other_costs(&small, scale));
     if scale == Scale::Full {
         let small = sets::multithreaded(GuestSize::Small, programs(Some(4)), Scale::Quick);
         all.extend(sets::at_other_costs(&small, scale));

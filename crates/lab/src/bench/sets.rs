@@ -254,14 +254,16 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     }
 }
 
-/// The same with world switches that cost nothing, and twice as much; quickly, only paratick and the
-/// paper's baseline.
-pub fn at_other_costs(set: &Set, scale: Scale) -> [Set; 2] {
+/// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and only
+/// in paratick and the paper's baseline.
+pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
     let mut every = set.plan.modes.clone();
+    let mut costs = vec![0, 2 * set.exit_cost_ns];
     if scale == Scale::Quick {
         every.retain(|mode| mode.tick != TickMode::Tickless);
+        costs.truncate(1);
     }
-    [0, 2 * set.exit_cost_ns].map(|cost| Set {
+    let at = |cost| Set {
         name: format!("{}-cost-{cost}", set.name),
         exit_cost_ns: cost,
         keeps_cost: true,
@@ -272,7 +274,8 @@ pub fn at_other_costs(set: &Set, scale: Scale) -> [Set; 2] {
             ..set.plan.clone()
         },
         ..set.clone()
-    })
+    };
+    costs.into_iter().map(at).collect()
 }
 
 fn programs_on(
