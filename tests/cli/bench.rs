@@ -192,6 +192,29 @@ fn a_file_that_holds_no_results_is_not_shown() {
     refused("not a results file");
 }
 
+#[test]
+fn names_in_a_file_do_not_steer_the_terminal() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("r.json");
+    let evil = include_str!("recorded.json").replace("\"pingpong\"", r#""\u001b[31m\u009bping""#);
+    fs::write(&file, evil).unwrap();
+    let path = file.to_str().unwrap();
+    for args in [
+        &["bench", "show", path][..],
+        &["bench", "show", path, "--format", "json"],
+        &["compare", path, path],
+        &["model", "--from", path],
+    ] {
+        let output = paratick(args).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(
+            said.contains(r"\u001b[31m\u009bping"),
+            "{args:?} said {said}"
+        );
+        assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said:?}");
+    }
+}
+
 /// The same for the benches of programs.
 fn refused_program(args: &[&str], words: &[&str]) {
     let cache = TempDir::new().unwrap();

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        eprintln!("{}", stdout::printable(format_args!("error: {error:#}")));
         match error.is::<Usage>() {
             true => ExitCode::from(WRONG_USAGE),
             false => ExitCode::from(COULD_NOT_RUN),

@@ -3,7 +3,7 @@
 
 use anyhow::{anyhow, Result};
 use std::{
-    fmt::Arguments,
+    fmt::{Arguments, Display},
     io::{stdout, ErrorKind, Write},
 };
 
@@ -21,10 +21,23 @@ macro_rules! outln {
 pub(crate) use {out, outln};
 
 pub fn write(text: Arguments) -> Result<()> {
-    match stdout().lock().write_fmt(text) {
+    match stdout().lock().write_all(printable(text).as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| {
             anyhow!("cannot write to standard output: {error}\nhint: is there room where it goes?")
         }),
     }
+}
+
+/// With control characters escaped as JSON does: names come from files, which others may have made,
+/// and must not steer the terminal.
+pub fn printable(text: impl Display) -> String {
+    let mut shown = String::new();
+    for c in text.to_string().chars() {
+        match c.is_control() && !matches!(c, '\n' | '\t') {
+            true => shown += &format!("\\u{:04x}", u32::from(c)),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
