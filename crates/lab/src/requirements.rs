@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the machine must have, by the one list that `scripts/bootstrap` installs from.
 
+use crate::kernel::run;
 use anyhow::{bail, Context, Result};
 use paratick_host::find_program;
 use std::{env, path::Path, process::Command};
@@ -56,6 +57,15 @@ pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
         true => Ok(()),
         false => Err(Missing { names }.into()),
     }
+}
+
+/// As dpkg says; `None`: it does not know the package, or there is no dpkg.
+pub fn installed_version(package: &str) -> Option<String> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Version}", package]);
+    run::output(&mut query)
+        .ok()
+        .filter(|version| !version.is_empty())
 }
 
 fn parse(list: &str) -> Result<Vec<Package>> {

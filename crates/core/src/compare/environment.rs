@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What two measurements depended on, where it differs.
 
-use crate::results::{Configuration, Machine, Results};
+use crate::results::{Configuration, Environment, Machine, Results};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -50,7 +50,7 @@ impl Differences {
     }
 }
 
-/// The plan first, then kernels, emulator, configuration, machine.
+/// The plan first, then kernels, configuration, machine, programs, emulator.
 pub fn differences(before: &Results, after: &Results) -> Vec<Difference> {
     let mut found = Differences(Vec::new());
     found.look("bench", &before.bench, &after.bench);
@@ -60,6 +60,7 @@ pub fn differences(before: &Results, after: &Results) -> Vec<Difference> {
     let (old, new) = (&before.environment, &after.environment);
     configuration(&mut found, &old.configuration, &new.configuration);
     machine(&mut found, &old.machine, &new.machine);
+    packages(&mut found, old, new);
     found.maybe("QEMU", old.qemu_version.as_ref(), new.qemu_version.as_ref());
     found.look("paratick", &before.tool_version, &after.tool_version);
     if found.0.is_empty() && old.fingerprint != new.fingerprint {
@@ -173,6 +174,15 @@ fn options(found: &mut Differences, old: &Configuration, new: &Configuration) {
         }
     };
     found.look("guests' kernel options", unlike(old, new), unlike(new, old));
+}
+
+/// Of those that both files name: one file may hold more programs than the other.
+fn packages(found: &mut Differences, old: &Environment, new: &Environment) {
+    for (name, version) in &old.packages {
+        if let Some(other) = new.packages.get(name) {
+            found.look(&format!("package {name}"), version, other);
+        }
+    }
 }
 
 fn machine(found: &mut Differences, old: &Machine, new: &Machine) {

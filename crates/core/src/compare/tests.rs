@@ -262,6 +262,20 @@ fn only_the_options_that_differ_are_named() {
     );
 }
 
+#[test]
+fn packages_are_compared_where_both_files_name_them() {
+    let package = |name: &str, version: &str| (name.to_string(), version.to_string());
+    let (mut before, mut after) = (empty(), empty());
+    before.environment.packages = [package("fio", "3.33-3"), package("x264", "2:0.164")].into();
+    after.environment.packages = [package("pigz", "2.6-1"), package("x264", "2:0.165")].into();
+    let found = differences(&before, &after);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (&*found[0].what, &*found[0].before, &*found[0].after),
+        ("package x264", "2:0.164", "2:0.165")
+    );
+}
+
 /// The agent's hash is nowhere else; but a fingerprint that differs for a known reason says nothing.
 #[test]
 fn the_fingerprint_speaks_when_nothing_else_does() {

@@ -17,6 +17,10 @@ pub struct Environment {
     pub qemu_version: Option<String>,
     pub qemu_command_lines: QemuCommandLines,
     pub machine: Machine,
+    /// Versions of the distribution's packages whose programs were measured, by name; empty: there
+    /// are none, or they are not known.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
     /// Hash of everything that must be the same for samples to belong together.
     pub fingerprint: String,
 }

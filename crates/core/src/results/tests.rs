@@ -272,6 +272,8 @@ fn the_document_describes_every_field_and_no_other() {
     let mut results = measured();
     let guests = &mut results.environment.qemu_command_lines.guests;
     guests.insert(mode("paratick"), Vec::new());
+    let packages = &mut results.environment.packages;
+    packages.insert("x264".into(), "2:0.164".into());
     results.set_idle_entries("pingpong", mode("tickless"), IdleEntries::default());
     assert!(results.cells[0].idle_entries.is_some());
     results.plan.workloads[0].program = Some(Program {
@@ -289,7 +291,7 @@ fn the_document_describes_every_field_and_no_other() {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 8] = [
+    const MAPS: [&str; 9] = [
         "exits_by_reason",
         "exits_by_cause",
         "msr_writes",
@@ -297,6 +299,7 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
         "rcu_callbacks",
         "guests",
         "kernel_config",
+        "packages",
         "versus",
     ];
     match value {

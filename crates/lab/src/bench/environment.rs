@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the numbers depend on, written down beside them.
 
-use super::run::{Kernel, Settings};
+use super::{
+    programs,
+    run::{Kernel, Settings},
+};
 use crate::{
     accel::Accel,
     host::{HostSpec, Place},
+    requirements::installed_version,
     tools::Tools,
 };
 use anyhow::{Context, Result};
 use paratick_core::{
-    results::{Configuration, Environment, Machine, Plan, QemuCommandLines},
+    results::{Configuration, Environment, Machine, Plan, PlannedWorkload, QemuCommandLines},
     units::Hz,
 };
 use sha2::{Digest, Sha256};
@@ -75,7 +79,15 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         qemu_version: qemu_version(&settings.tools),
         qemu_command_lines: QemuCommandLines::default(),
         machine: machine(),
+        packages: versions(&plan.workloads),
     })
+}
+
+/// Of the packages that the workloads' programs come from, as far as this machine knows them.
+fn versions(workloads: &[PlannedWorkload]) -> BTreeMap<String, String> {
+    let packages = workloads.iter().flat_map(programs::packages);
+    let versions = packages.map(|name| Some((name.to_string(), installed_version(name)?)));
+    versions.flatten().collect()
 }
 
 /// What this machine could still give to programs, in bytes.

@@ -134,6 +134,18 @@ pub fn io_package() -> &'static str {
     &list().io.package
 }
 
+/// Those that a workload's program comes from; of the user's own that is not known.
+pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
+    let listed = programs().iter().find(|one| one.name == planned.workload);
+    match (&planned.program, listed) {
+        (Some(run), Some(one)) if run.stands_for.is_some() => {
+            one.packages.iter().map(String::as_str).collect()
+        }
+        (Some(_), None) if io().iter().any(|job| job.planned() == *planned) => vec![io_package()],
+        _ => Vec::new(),
+    }
+}
+
 /// Every category with every block size, in the paper's order.
 pub fn io() -> Vec<IoSpec> {
     let io = &list().io;
@@ -315,6 +327,17 @@ mod tests {
                 assert!(!command.contains(word), "{command}");
             }
         }
+    }
+
+    #[test]
+    fn a_workload_s_packages_are_known_if_it_is_listed() {
+        let listed = &programs()[0];
+        assert_eq!(packages(&listed.planned(None)), listed.packages);
+        assert_eq!(packages(&io()[0].planned()), [io_package()]);
+        assert!(packages(&kernels()[0].planned()).is_empty());
+        let mut own = listed.planned(None);
+        own.program.as_mut().unwrap().stands_for = None;
+        assert!(packages(&own).is_empty());
     }
 
     #[test]

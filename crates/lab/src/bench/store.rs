@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use paratick_core::results::{self, Cell, Results};
 use rustix::fs::{flock, FlockOperation};
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Write,
     path::{Path, PathBuf},
@@ -178,8 +179,16 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
     // Rounds that were added because intervals were too wide.
     let most = plan.rounds_at_most.unwrap_or(0);
     plan.rounds = plan.rounds.max(found.plan.rounds.min(most));
+    let mut environment = found.environment.clone();
+    // A file of an older program does not say what its samples were measured with.
+    if found.cells.is_empty() || !environment.packages.is_empty() {
+        environment
+            .packages
+            .extend(fresh.environment.packages.clone());
+    }
     let continued = Results {
         plan,
+        environment,
         // The first measurement's own: its guests' command lines are in it.
         ..found
     };
@@ -219,6 +228,9 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
     let (old, new) = (&found.environment, &fresh.environment);
     if found.bench != fresh.bench {
         return Some(format!("it is of bench {}", found.bench));
+    }
+    if let Some(package) = changed_package(&old.packages, &new.packages) {
+        return Some(format!("the version of the package {package} differs"));
     }
     if old.fingerprint == new.fingerprint {
         return None;
@@ -275,6 +287,16 @@ fn changed_workload<'a>(found: &Results, fresh: &'a Results) -> Option<&'a str> 
             .any(|old| old.workload == new.workload && old != *new)
     });
     changed.map(|workload| workload.workload.as_str())
+}
+
+/// One that both name.
+fn changed_package<'a>(
+    found: &BTreeMap<String, String>,
+    fresh: &'a BTreeMap<String, String>,
+) -> Option<&'a str> {
+    let changed =
+        |(name, version): &(&String, &String)| found.get(*name).is_some_and(|old| old != *version);
+    fresh.iter().find(changed).map(|(name, _)| name.as_str())
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {
@@ -434,6 +456,34 @@ mod tests {
             .unwrap()
             .cells
             .is_empty());
+    }
+
+    #[test]
+    fn samples_of_another_version_of_a_program_are_not_joined() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let with = |mut results: Results, versions: &[(&str, &str)]| {
+            let owned = |(name, version): &(&str, &str)| (name.to_string(), version.to_string());
+            results.environment.packages = versions.iter().map(owned).collect();
+            results
+        };
+        let packages_of = |found: Results, new: Results| {
+            write(&path, &found).unwrap();
+            open(&path, new, true, &mut |_| ()).map(|all| all.environment.packages)
+        };
+        let error = packages_of(
+            with(measured(1), &[("x264", "1")]),
+            with(fresh("here"), &[("x264", "2")]),
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("package x264 differs"), "{error}");
+        let more = packages_of(
+            with(measured(1), &[("x264", "1")]),
+            with(fresh("here"), &[("fio", "3"), ("x264", "1")]),
+        );
+        assert_eq!(more.unwrap().len(), 2);
+        let unknown = packages_of(measured(1), with(fresh("here"), &[("x264", "1")]));
+        assert!(unknown.unwrap().is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::{
     kernel::run,
     progress::{Event, Events},
-    repo,
+    repo, requirements,
 };
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ impl Base {
             .next()
             .context("sha256sum printed nothing")?
             .to_owned();
-        let version = self.installed_version();
+        let version = requirements::installed_version(&self.package);
         if let Some(found) = version.as_ref().filter(|found| **found != self.version) {
             events(Event::Warning(format!(
                 "{} is {found}; the series was last tested on {}",
@@ -97,14 +97,6 @@ impl Base {
             sha256,
             version,
         })
-    }
-
-    fn installed_version(&self) -> Option<String> {
-        let mut query = Command::new("dpkg-query");
-        query.args(["-W", "-f", "${Version}", &self.package]);
-        run::output(&mut query)
-            .ok()
-            .filter(|version| !version.is_empty())
     }
 }
 

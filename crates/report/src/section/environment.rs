@@ -73,7 +73,7 @@ fn known(input: &Input) -> Vec<Known<'_>> {
 
 type Fact = (&'static str, fn(&Environment) -> String);
 
-const FACTS: [Fact; 14] = [
+const FACTS: [Fact; 15] = [
     ("Guests' kernel", |e| said(&e.kernel_version)),
     ("Patches of the guests' kernel", |e| {
         hash(e.patch_set_hash.as_deref())
@@ -119,6 +119,16 @@ const FACTS: [Fact; 14] = [
         match e.configuration.parallel_clock {
             true => "shared between them, as if they ran in parallel".into(),
             false => "they run in turn".into(),
+        }
+    }),
+    ("Programs' packages", |e| {
+        let packages = e.packages.iter();
+        let packages: Vec<_> = packages
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
+        match packages.is_empty() {
+            true => "none, or not known".into(),
+            false => packages.join(", "),
         }
     }),
     ("Emulator", |e| {
