@@ -72,13 +72,9 @@ fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
         .collect();
     assert_eq!(lines[0], format!("active {active}"));
     let report: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
-    let ticks: u64 = report["virtual_ticks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|n| n.as_u64().unwrap())
-        .sum();
-    assert!((121..=129).contains(&ticks), "{report}");
+    let ticks = report["virtual_ticks"].as_array().unwrap().iter();
+    let busy = ticks.map(|n| n.as_u64().unwrap()).max().unwrap();
+    assert!((121..=129).contains(&busy), "{report}");
 }
 
 fn is_clean(console: &str) {

@@ -3,7 +3,7 @@
 //!
 //! As process 1 it prepares the system and starts itself again to serve the machine.
 //! `paratick-agent workload NAME …` runs one of the project's own workloads anywhere;
-//! `paratick-agent make-root FOLDER TRACE` copies what a program needs into memory.
+//! `paratick-agent make-root ROOT TRACE [INPUT FOLDER]` copies what a program needs into memory.
 
 mod init;
 mod loopback;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: paratick-agent workload NAME [ARGUMENTS]
-       paratick-agent make-root FOLDER TRACE
+       paratick-agent make-root ROOT TRACE [INPUT FOLDER]
   (as process 1 of a host or guest it serves the machine that started it)";
 
 fn main() -> ExitCode {
@@ -30,6 +30,10 @@ fn main() -> ExitCode {
         ["serve"] => finish(serve_machine()),
         ["workload", ..] => run_workload(&arguments[1..]),
         ["make-root", root, trace] => finish(root::make(root.as_ref(), trace.as_ref())),
+        ["make-root", root, trace, input, folder] => {
+            let copied = root::copy_tree(input.as_ref(), folder.as_ref());
+            finish(copied.and_then(|()| root::make(root.as_ref(), trace.as_ref())))
+        }
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -21,8 +21,9 @@ const LEFT_OUT: [&str; 2] = ["/run", "/var/tmp"];
 /// Opened by the kernel, so that strace does not see it.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// Copies every file that strace's output `trace` names to `root`.
+/// Copies every file that strace's output `trace` names to `root`, which is made.
 pub fn make(root: &Path, trace: &Path) -> Result<()> {
+    fs_err::create_dir_all(root)?;
     let trace = String::from_utf8_lossy(&fs_err::read(trace)?).into_owned();
     for path in [LOADER].into_iter().chain(paths(&trace)) {
         copy(root, Path::new(path)).with_context(|| format!("copying {path}"))?;
@@ -32,6 +33,25 @@ pub fn make(root: &Path, trace: &Path) -> Result<()> {
         if !at.exists() {
             fs_err::create_dir_all(&at)?;
             mount_bind_recursive(folder, &at).with_context(|| format!("binding {folder}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies what is in the folder `from` to the folder `to`, which is made: here, because cp(1) and
+/// what it needs would have to come over 9p first.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    fs_err::create_dir_all(to)?;
+    for entry in fs_err::read_dir(from)? {
+        let entry = entry?;
+        let at = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &at)?;
+        } else if kind.is_symlink() {
+            symlink(fs_err::read_link(entry.path())?, at)?;
+        } else {
+            fs_err::copy(entry.path(), at)?;
         }
     }
     Ok(())
@@ -106,6 +126,20 @@ mod tests {
 8 openat(AT_FDCWD, "words", O_RDONLY) = 3"#;
         let found: Vec<_> = paths(trace).collect();
         assert_eq!(found, ["/usr/bin/sort", "/lib/x/libc.so.6"]);
+    }
+
+    #[test]
+    fn a_tree_is_copied_whole() {
+        let base = std::env::temp_dir().join(format!("paratick-tree-{}", std::process::id()));
+        let (from, to) = (base.join("from"), base.join("to/folder"));
+        std::fs::create_dir_all(from.join("in")).unwrap();
+        std::fs::write(from.join("in/file"), "text").unwrap();
+        symlink("in/file", from.join("link")).unwrap();
+        copy_tree(&from, &to).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("link")).unwrap(), "text");
+        assert!(to.join("link").is_symlink());
+        assert!(copy_tree(&base.join("none"), &to).is_err());
+        std::fs::remove_dir_all(base).unwrap();
     }
 
     #[test]

@@ -144,6 +144,9 @@ pub struct Ready {
     pub kernel: String,
     pub cpus: u32,
     pub command_line: String,
+    /// What the kernel did not know of its command line, and gave to its first process; separated
+    /// by blanks.
+    pub unknown_parameters: String,
     /// Time since boot on the agent's own clock.
     pub uptime_ns: u64,
 }

@@ -97,8 +97,17 @@ pub fn ready() -> Ready {
         kernel: uname.release().to_string_lossy().into_owned(),
         cpus: crate::online_cpus(),
         command_line: command_line.trim().to_string(),
+        unknown_parameters: unknown_parameters(),
         uptime_ns: uptime.tv_sec as u64 * 1_000_000_000 + uptime.tv_nsec as u64,
     }
+}
+
+/// The kernel makes arguments and, where there is a `=`, variables of its first process of them.
+fn unknown_parameters() -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let (arguments, variables) = (read("/proc/1/cmdline"), read("/proc/1/environ"));
+    let unknown = arguments.split('\0').skip(1).chain(variables.split('\0'));
+    unknown.collect::<Vec<_>>().join(" ").trim().to_string()
 }
 
 fn handle(request: Request, out: &Arc<Outbox>, guests: Option<&Guests>) {

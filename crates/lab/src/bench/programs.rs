@@ -13,6 +13,8 @@ const LIST: &str = include_str!("programs.toml");
 /// What fio works on: the disk must be as large.
 pub const IO_DISK: Size = Size::mib(64);
 
+const IO_DEVICE: &str = "/dev/vda";
+
 /// The root file system in the guest's memory that programs run in: the agent's
 /// `workload program --root`.
 pub const ROOT: &str = "/tmp/paratick/root";
@@ -141,9 +143,31 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
         (Some(run), Some(one)) if run.stands_for.is_some() => {
             one.packages.iter().map(String::as_str).collect()
         }
-        (Some(_), None) if io().iter().any(|job| job.planned() == *planned) => vec![io_package()],
+        (Some(_), None) if is_io(planned) => vec![io_package()],
         _ => Vec::new(),
     }
+}
+
+/// What shows on the machine which files a workload's program reads: itself, and for fio's jobs,
+/// which all read the same, one that writes to a file instead of the guest's disk.
+pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
+    let program = planned.program.as_ref()?;
+    if is_io(planned) {
+        let command = io()
+            .into_iter()
+            .find(|job| job.category == "seqwr")?
+            .command;
+        return Some(Program {
+            command: command.replace(IO_DEVICE, "disk"),
+            ..program.clone()
+        });
+    }
+    program.stands_for.as_ref().map(|_| program.clone())
+}
+
+/// One of the list's jobs; a user's may read other files.
+pub fn is_io(planned: &PlannedWorkload) -> bool {
+    io().iter().any(|job| job.planned() == *planned)
 }
 
 /// Every category with every block size, in the paper's order.
@@ -297,6 +321,8 @@ mod tests {
             let whole = format!("--size={} ", IO_DISK);
             assert!(job.command.contains(&whole), "{} in {}", whole, job.command);
             assert!(!job.command.contains(['{', '}']), "{}", job.command);
+            let here = on_the_machine(&job.planned()).unwrap().command;
+            assert!(here.contains("--filename=disk ") && !here.contains(IO_DEVICE));
         }
     }
 

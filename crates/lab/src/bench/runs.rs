@@ -65,16 +65,16 @@ pub fn all(
 ) -> Result<Ran> {
     let mut all = Ran::default();
     let mut workloads = Vec::new();
-    let mut has_fio = false;
+    let mut has_io = false;
     for workload in &plan.workloads {
-        let script = preparation(workload, agent, stock, has_fio);
-        let prepare = |guest: &Guest| prepare(guest, workload, script.as_deref());
+        let argv = preparation(workload, agent, stock, has_io);
+        let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
         let what = format!("preparing {}", workload.workload);
         if all
             .note(workload, &what, in_each(guests, prepare))?
             .is_some()
         {
-            has_fio |= is_fio(workload);
+            has_io |= programs::is_io(workload);
             workloads.push(workload);
         }
         if all.hung.is_some() {
@@ -178,36 +178,32 @@ fn in_each<T: Send>(
     })
 }
 
-/// For `sh -c` in the program's folder: makes its input, and brings all the files that it needs
-/// into memory.  `has_fio`: the guest has found out by a run which those of fio are.
+/// What makes a program's folder with its input, and brings all the files that it needs into
+/// memory.  `has_io`: the guest has found out by a run which those of fio are.
 fn preparation(
     workload: &PlannedWorkload,
     agent: &str,
     stock: &Stock,
-    has_fio: bool,
-) -> Option<String> {
+    has_io: bool,
+) -> Option<Vec<String>> {
     let program = workload.program.as_ref()?;
-    if let Some(folder) = stock.get(&workload.workload) {
-        return Some(stock::preparation(folder, agent));
+    let folder = folder(workload);
+    if let Some(stocked) = stock.get(&workload.workload) {
+        return Some(stock::preparation(stocked, agent, &folder));
     }
-    Some(match has_fio && is_fio(workload) {
+    let script = match has_io && programs::is_io(workload) {
         true => "true".into(),
         false => programs::preparation(program, agent),
-    })
+    };
+    let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");
+    Some(vec!["sh".into(), "-c".into(), script])
 }
 
-/// One of the list's jobs, which all read the same files; a user's may read others.
-fn is_fio(workload: &PlannedWorkload) -> bool {
-    programs::io().iter().any(|job| job.planned() == *workload)
-}
-
-fn prepare(guest: &Guest, workload: &PlannedWorkload, script: Option<&str>) -> Result<Said<()>> {
-    let Some(script) = script else {
+fn prepare(guest: &Guest, workload: &PlannedWorkload, argv: Option<&[String]>) -> Result<Said<()>> {
+    let Some(argv) = argv else {
         return Ok(Ok(()));
     };
-    let folder = folder(workload);
-    let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");
-    let result = guest.exec(exec(["sh", "-c", &script], workload))?;
+    let result = guest.exec(exec(argv.iter().map(String::as_str), workload))?;
     Ok(checked(&result).map(drop))
 }
 

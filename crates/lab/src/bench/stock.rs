@@ -22,13 +22,12 @@ const PACKAGES: &str = "/var/lib/dpkg/status";
 /// the guest.
 pub type Stock = BTreeMap<String, PathBuf>;
 
-/// Makes what is missing.  Only programs of the list are run on the machine: nobody asked for the
-/// user's own to be run here, and fio writes to a disk.
+/// Makes what is missing.  Only programs of the list are run on the machine, fio on a file instead
+/// of a disk: nobody asked for the user's own to be run here.
 pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
-    let listed = workloads.iter().filter_map(|planned| {
-        let program = planned.program.as_ref()?;
-        program.stands_for.as_ref().map(|_| (planned, program))
-    });
+    let listed = workloads
+        .iter()
+        .filter_map(|planned| Some((planned, programs::on_the_machine(planned)?)));
     let mut stock = Stock::new();
     let packages = fs_err::read(PACKAGES).unwrap_or_default();
     for (planned, program) in listed {
@@ -38,7 +37,7 @@ pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
         if !folder.exists() {
             let name = &planned.workload;
             events(Event::Step(format!("making the input of {name}")));
-            if let Err(error) = make(&folder, program) {
+            if let Err(error) = make(&folder, &program) {
                 let what =
                     format!("{name} is prepared in every guest, which takes longer: {error:#}");
                 events(Event::Warning(what));
@@ -50,10 +49,17 @@ pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
     Ok(stock)
 }
 
-/// For `sh -c` in the program's folder in the guest, with the agent's path.
-pub fn preparation(folder: &Path, agent: &str) -> String {
-    let (folder, root) = (folder.display(), programs::ROOT);
-    format!("set -e\ncp -R {folder}/input/. .\nmkdir -p {root}\n{agent} make-root {root} {folder}/trace")
+/// What the agent does in the guest with a folder of the stock, for the program's folder there.
+pub fn preparation(stocked: &Path, agent: &str, folder: &str) -> Vec<String> {
+    let stocked = |name: &str| stocked.join(name).display().to_string();
+    vec![
+        agent.into(),
+        "make-root".into(),
+        programs::ROOT.into(),
+        stocked("trace"),
+        stocked("input"),
+        folder.into(),
+    ]
 }
 
 fn make(folder: &Path, program: &Program) -> Result<()> {
