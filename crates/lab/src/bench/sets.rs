@@ -146,8 +146,8 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
                 exit_cost_ns: 0,
                 keeps_cost: false,
                 takes: Some(match (guests, scale) {
-                    (1, Scale::Quick) => Takes::of(10.0, 30.0),
-                    (1, Scale::Full) => Takes::of(10.0, 47.0),
+                    (1, Scale::Quick) => Takes::of(15.0, 30.0),
+                    (1, Scale::Full) => Takes::of(15.0, 47.0),
                     (_, Scale::Quick) => Takes::of(80.0, 37.0),
                     (_, Scale::Full) => Takes::of(80.0, 60.0),
                 }),
@@ -222,7 +222,7 @@ impl std::str::FromStr for GuestSize {
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(28.0, 2.5 * programs.len() as f64)),
+        takes: Some(Takes::of(13.0, 2.75 * programs.len() as f64)),
         ..programs_on(1, "sequential", "sequential".into(), programs, scale)
     }
 }
@@ -231,9 +231,9 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{}", size.name());
     let (guest, each) = match size {
-        GuestSize::Small => (30.0, 4.5),
-        GuestSize::Medium => (45.0, 11.0),
-        GuestSize::Large => (120.0, 16.0),
+        GuestSize::Small => (20.0, 4.9),
+        GuestSize::Medium => (35.0, 5.5),
+        GuestSize::Large => (115.0, 15.0),
     };
     let takes = Takes::of(guest, each * programs.len() as f64);
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
@@ -248,7 +248,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
 /// fio on a virtio disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(28.0, 2.5 * jobs.len() as f64)),
+        takes: Some(Takes::of(15.0, 3.0 * jobs.len() as f64)),
         disk: Some(disk),
         ..programs_on(1, "io", "io".into(), jobs, scale)
     }
