@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Renders the machinery's events on standard error: a bar on a terminal, plain lines elsewhere.
 
+use crate::stdout::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 use paratick_lab::progress::Event;
 use std::{
@@ -74,6 +75,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
+        let text = printable(text);
         match &self.bar {
             Some(bar) => bar.println(text),
             None => eprintln!("{text}"),

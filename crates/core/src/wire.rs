@@ -24,7 +24,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 /// How much of a stream goes into one frame.
 pub const CHUNK: usize = 64 << 10;
 /// Agents and machine must come from one build; the agent says this first.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
 /// The virtio-serial port on which a guest's agent is reached.
@@ -145,7 +145,8 @@ pub struct Ready {
     pub cpus: u32,
     pub command_line: String,
     /// What the kernel did not know of its command line, and gave to its first process; separated
-    /// by blanks.
+    /// by blanks.  None of an older agent, whose version is found out first.
+    #[serde(default)]
     pub unknown_parameters: String,
     /// Time since boot on the agent's own clock.
     pub uptime_ns: u64,

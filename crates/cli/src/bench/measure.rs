@@ -6,7 +6,7 @@ use super::{
     kernel::Choice,
     table,
 };
-use crate::stdout::{out, outln};
+use crate::stdout::{out, outln, printable};
 use crate::{progress::Progress, report, signals};
 use anyhow::Result;
 use paratick_core::{
@@ -301,7 +301,7 @@ fn say(outcome: &Outcome) {
         );
     }
     for problem in &results.problems {
-        eprintln!("failed: {problem}");
+        eprintln!("failed: {}", printable(problem));
     }
     let doubtful = results.doubtful().count();
     if doubtful > 0 {

@@ -158,7 +158,10 @@ pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
             .find(|job| job.category == "seqwr")?
             .command;
         return Some(Program {
-            command: command.replace(IO_DEVICE, "disk"),
+            // A file system in memory may not know O_DIRECT.
+            command: command
+                .replace(IO_DEVICE, "disk")
+                .replace(" --buffered=0", ""),
             ..program.clone()
         });
     }
@@ -323,6 +326,7 @@ mod tests {
             assert!(!job.command.contains(['{', '}']), "{}", job.command);
             let here = on_the_machine(&job.planned()).unwrap().command;
             assert!(here.contains("--filename=disk ") && !here.contains(IO_DEVICE));
+            assert!(job.command.contains(" --buffered=0") && !here.contains("buffered"));
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The results file on disk: whole at any time, continued where it was interrupted.
 
+use super::programs;
 use crate::{
     cache,
     progress::{Event, Events},
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 use paratick_core::results::{self, Cell, Results};
 use rustix::fs::{flock, FlockOperation};
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs::File,
     io::Write,
     path::{Path, PathBuf},
@@ -181,11 +182,10 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
     plan.rounds = plan.rounds.max(found.plan.rounds.min(most));
     let mut environment = found.environment.clone();
     // A file of an older program does not say what its samples were measured with.
-    if found.cells.is_empty() || !environment.packages.is_empty() {
-        environment
-            .packages
-            .extend(fresh.environment.packages.clone());
-    }
+    let measured = packages_of_cells(&found);
+    let mut versions = fresh.environment.packages.clone();
+    versions.retain(|name, _| !measured.contains(name.as_str()));
+    environment.packages.extend(versions);
     let continued = Results {
         plan,
         environment,
@@ -229,7 +229,7 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
     if found.bench != fresh.bench {
         return Some(format!("it is of bench {}", found.bench));
     }
-    if let Some(package) = changed_package(&old.packages, &new.packages) {
+    if let Some(package) = changed_package(found, fresh) {
         return Some(format!("the version of the package {package} differs"));
     }
     if old.fingerprint == new.fingerprint {
@@ -289,14 +289,21 @@ fn changed_workload<'a>(found: &Results, fresh: &'a Results) -> Option<&'a str> 
     changed.map(|workload| workload.workload.as_str())
 }
 
-/// One that both name.
-fn changed_package<'a>(
-    found: &BTreeMap<String, String>,
-    fresh: &'a BTreeMap<String, String>,
-) -> Option<&'a str> {
-    let changed =
-        |(name, version): &(&String, &String)| found.get(*name).is_some_and(|old| old != *version);
-    fresh.iter().find(changed).map(|(name, _)| name.as_str())
+/// Of the programs that have samples.
+fn packages_of_cells(results: &Results) -> BTreeSet<&'static str> {
+    let has_cell = |name: &str| results.cells.iter().any(|cell| cell.workload == name);
+    let planned = results.plan.workloads.iter();
+    let measured = planned.filter(|planned| has_cell(&planned.workload));
+    measured.flat_map(programs::packages).collect()
+}
+
+/// One that samples were measured with in another version.
+fn changed_package(found: &Results, fresh: &Results) -> Option<&'static str> {
+    let (old, new) = (&found.environment.packages, &fresh.environment.packages);
+    packages_of_cells(found).into_iter().find(|name| {
+        let versions = old.get(*name).zip(new.get(*name));
+        versions.is_some_and(|(old, new)| old != new)
+    })
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {
@@ -462,7 +469,15 @@ mod tests {
     fn samples_of_another_version_of_a_program_are_not_joined() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.json");
-        let with = |mut results: Results, versions: &[(&str, &str)]| {
+        let planned = |name: &str| {
+            let listed = programs::programs().iter().find(|one| one.name == name);
+            listed.unwrap().planned(None)
+        };
+        let with = |mut results: Results, names: &[&str], versions: &[(&str, &str)]| {
+            results.plan.workloads = names.iter().map(|name| planned(name)).collect();
+            for cell in &mut results.cells {
+                cell.workload = names[0].into();
+            }
             let owned = |(name, version): &(&str, &str)| (name.to_string(), version.to_string());
             results.environment.packages = versions.iter().map(owned).collect();
             results
@@ -471,19 +486,22 @@ mod tests {
             write(&path, &found).unwrap();
             open(&path, new, true, &mut |_| ()).map(|all| all.environment.packages)
         };
+        let (one, both) = (["x264"], ["x264", "mcl"]);
         let error = packages_of(
-            with(measured(1), &[("x264", "1")]),
-            with(fresh("here"), &[("x264", "2")]),
+            with(measured(1), &one, &[("x264", "1")]),
+            with(fresh("here"), &one, &[("x264", "2")]),
         );
         let error = error.unwrap_err().to_string();
         assert!(error.contains("package x264 differs"), "{error}");
-        let more = packages_of(
-            with(measured(1), &[("x264", "1")]),
-            with(fresh("here"), &[("fio", "3"), ("x264", "1")]),
-        );
-        assert_eq!(more.unwrap().len(), 2);
-        let unknown = packages_of(measured(1), with(fresh("here"), &[("x264", "1")]));
-        assert!(unknown.unwrap().is_empty());
+        let new = || with(fresh("here"), &both, &[("mcl", "3"), ("x264", "2")]);
+        let more = packages_of(with(measured(1), &one, &[("x264", "2")]), new()).unwrap();
+        assert_eq!(more.len(), 2);
+        // Nothing was measured with the old one yet.
+        let none = packages_of(with(measured(0), &one, &[("x264", "1")]), new()).unwrap();
+        assert_eq!(none["x264"], "2");
+        // An older program's: what x264 was is not known and must not be made up.
+        let unknown = packages_of(with(measured(1), &one, &[]), new()).unwrap();
+        assert_eq!(unknown.keys().collect::<Vec<_>>(), ["mcl"]);
     }
 
     #[test]
