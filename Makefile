@@ -32,7 +32,7 @@ kernels: build ## the images of host and guest, with and without the series (12 
 emulator: build ## QEMU from Debian's source, with the fix that nested guests need (4 min, network)
 	$(PARATICK) emulator build
 
-demo: deps build ## from a bare machine to the table of exits and a report (16 min; 5 when all is built)
+demo: deps build ## from a bare machine to the table of exits and a report (5 min when all is built, about 11 more when nothing is)
 	$(PARATICK) doctor
 	$(PARATICK) emulator build
 	$(PARATICK) kernel build

@@ -109,7 +109,7 @@ pub fn preparation(program: &Program, agent: &str) -> String {
     let input = program.prepare.as_deref().unwrap_or("true").trim();
     let traced = traced(&program.command, ".trace");
     format!(
-        "set -e\n{input}\nmkdir -p {ROOT}\n\
+        "set -e\n{input}\n\
          {traced} >.output 2>&1 || {{ code=$?; tail -c 2000 .output >&2; exit $code; }}\n\
          {agent} make-root {ROOT} .trace"
     )
@@ -338,7 +338,7 @@ mod tests {
             stands_for: None,
         };
         let script = preparation(&program, "agent");
-        let begin = "set -e\ntrue\nmkdir -p /tmp/paratick/root\nstrace";
+        let begin = "set -e\ntrue\nstrace";
         assert!(script.starts_with(begin), "{script}");
         let quoted = r#"sh -c 'echo '\''a b'\'''"#;
         assert!(script.contains(quoted), "{script}");

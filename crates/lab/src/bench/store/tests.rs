@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use super::*;
+use paratick_core::results::{Environment, Plan, PlannedWorkload, Sample, SCHEMA};
+
+fn fresh(fingerprint: &str) -> Results {
+    Results {
+        schema: SCHEMA.into(),
+        tool_version: String::new(),
+        bench: "quick".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        plan: Plan {
+            vcpus: 2,
+            guests: 1,
+            modes: vec!["tickless".parse().unwrap()],
+            workloads: vec![PlannedWorkload {
+                workload: "cpu".into(),
+                work: 1,
+                unit: "loops".into(),
+                program: None,
+            }],
+            rounds: 1,
+            repeats: 2,
+            idle_entries: false,
+            rounds_at_most: None,
+            precision: None,
+        },
+        environment: Environment {
+            fingerprint: fingerprint.into(),
+            ..Environment::default()
+        },
+        cells: Vec::new(),
+        problems: Vec::new(),
+    }
+}
+
+fn measured(samples: u32) -> Results {
+    let mut results = fresh("here");
+    let (workload, mode) = (results.plan.workloads[0].clone(), results.plan.modes[0]);
+    for _ in 0..samples {
+        let sample = Sample {
+            round: 1,
+            ..Sample::default()
+        };
+        results.add(&workload, mode, sample);
+    }
+    results
+}
+
+fn open_in(folder: &Path, name: &str, resume: bool) -> (Result<Results>, usize) {
+    let mut warnings = 0;
+    let opened = open(&folder.join(name), fresh("here"), resume, &mut |_| {
+        warnings += 1
+    });
+    (opened, warnings)
+}
+
+#[test]
+fn an_interrupted_bench_is_continued_and_leaves_no_other_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    write(&path, &measured(1)).unwrap();
+    write(&path, &measured(1)).unwrap();
+    let (opened, warnings) = open_in(folder.path(), "r.json", false);
+    assert_eq!((opened.unwrap().cells.len(), warnings), (1, 0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_finished_bench_is_kept_aside_unless_it_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("r.json"), &measured(2)).unwrap();
+    let (resumed, _) = open_in(folder.path(), "r.json", true);
+    assert!(resumed.unwrap().is_complete());
+    let (anew, warnings) = open_in(folder.path(), "r.json", false);
+    assert_eq!((anew.unwrap().cells.len(), warnings), (0, 1));
+    assert!(folder.path().join("r.json.old").exists());
+    // The first one's is not overwritten.
+    write(&folder.path().join("r.json"), &measured(2)).unwrap();
+    open_in(folder.path(), "r.json", false).0.unwrap();
+    assert!(folder.path().join("r.json.old2").exists());
+    assert!(folder.path().join("r.json.old").exists());
+}
+
+#[test]
+fn what_is_not_planned_any_more_is_not_mixed_with_what_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let mut more = measured(2);
+    let sleep = PlannedWorkload {
+        workload: "sleep".into(),
+        ..more.plan.workloads[0].clone()
+    };
+    more.plan.workloads.push(sleep.clone());
+    let mode = more.plan.modes[0];
+    more.add(&sleep, mode, Sample::default());
+    write(&path, &more).unwrap();
+    let (refused, _) = open_in(folder.path(), "r.json", true);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("it also holds sleep"), "{error}");
+    let (anew, warnings) = open_in(folder.path(), "r.json", false);
+    assert_eq!((anew.unwrap().cells.len(), warnings), (0, 1));
+}
+
+#[test]
+fn two_benches_do_not_share_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let first = occupy(&path).unwrap();
+    let error = occupy(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("another paratick") && error.contains("hint:"),
+        "{error}"
+    );
+    assert!(occupy(&folder.path().join("other.json")).is_ok());
+    drop(first);
+    assert!(occupy(&path).is_ok());
+}
+
+#[test]
+fn another_environment_is_not_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let mut elsewhere = measured(1);
+    elsewhere.environment.fingerprint = "there".into();
+    elsewhere.environment.configuration.kernel_sha256 = "other".into();
+    write(&path, &elsewhere).unwrap();
+    let error = open_in(folder.path(), "r.json", true)
+        .0
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("the guests' kernel differs"), "{error}");
+    assert!(error.contains("hint:"), "{error}");
+    assert!(open_in(folder.path(), "r.json", false)
+        .0
+        .unwrap()
+        .cells
+        .is_empty());
+}
+
+#[test]
+fn samples_of_another_version_of_a_program_are_not_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let planned = |name: &str| {
+        let listed = programs::programs().iter().find(|one| one.name == name);
+        listed.unwrap().planned(None)
+    };
+    let with = |mut results: Results, names: &[&str], versions: &[(&str, &str)]| {
+        results.plan.workloads = names.iter().map(|name| planned(name)).collect();
+        for cell in &mut results.cells {
+            cell.workload = names[0].into();
+        }
+        let owned = |(name, version): &(&str, &str)| (name.to_string(), version.to_string());
+        results.environment.packages = versions.iter().map(owned).collect();
+        results
+    };
+    let packages_of = |found: Results, new: Results| {
+        write(&path, &found).unwrap();
+        open(&path, new, true, &mut |_| ()).map(|all| all.environment.packages)
+    };
+    let (one, both) = (["x264"], ["x264", "mcl"]);
+    let error = packages_of(
+        with(measured(1), &one, &[("x264", "1")]),
+        with(fresh("here"), &one, &[("x264", "2")]),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("package x264 differs"), "{error}");
+    let new = || with(fresh("here"), &both, &[("mcl", "3"), ("x264", "2")]);
+    let more = packages_of(with(measured(1), &one, &[("x264", "2")]), new()).unwrap();
+    assert_eq!(more.len(), 2);
+    // Nothing was measured with the old one yet.
+    let none = packages_of(with(measured(0), &one, &[("x264", "1")]), new()).unwrap();
+    assert_eq!(none["x264"], "2");
+    // An older program's: what x264 was is not known and must not be made up.
+    let unknown = packages_of(with(measured(1), &one, &[]), new()).unwrap();
+    assert_eq!(unknown.keys().collect::<Vec<_>>(), ["mcl"]);
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_never_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.json");
+    std::fs::write(&path, "{\"my\": \"notes\"}").unwrap();
+    let error = open_in(folder.path(), "notes.json", false)
+        .0
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("not a results file"), "{error}");
+    assert!(path.exists());
+}
+
+#[test]
+fn nothing_to_resume_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = open_in(folder.path(), "none.json", true)
+        .0
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("nothing to resume"), "{error}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_known_before_anything_runs() {
+    for path in [
+        "/proc/none/r.json",
+        "/dev/null",
+        "/",
+        "/no/such/folder/r.json",
+    ] {
+        let error = check_writable(Path::new(path)).unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains("hint:"), "{error}");
+    }
+}
+
+#[test]
+fn results_without_a_place_are_named_by_when_they_began() {
+    let path = default_path("quick", false, "2026-01-02T03:04:05Z").unwrap();
+    assert!(path.ends_with("results/quick-20260102T030405Z.json"));
+}
