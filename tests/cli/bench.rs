@@ -148,7 +148,7 @@ fn the_help_names_every_option_and_exit_code() {
         "--resume",
         "--output",
         "69",
-        "GUIDE.md",
+        "docs/bench.md",
     ] {
         assert!(text.contains(word), "{word} is not in {text}");
     }

@@ -30,7 +30,7 @@ pub enum Verb {
     ///
     /// Boots one host, and in every round a fresh guest per mode, in rotating order.  Results are
     /// kept in one file after every guest; an interrupted bench continues with --resume.
-    /// GUIDE.md says how to read the table, docs/results.md describes the file.
+    /// docs/bench.md says how to read the table, docs/results.md describes the file.
     /// Exit codes: 0 all is measured and sound, 1 something was not (it is said what), 2 wrong
     /// usage, 69 the bench could not run.
     Quick(quick::Options),
