@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What exits.bpf.c shares with user space: crates/host/src/exits/raw.rs
+ * What exits.bpf.c shares with user space: crates/instruments/src/exits/raw.rs
  * repeats these layouts and numbers.
  */
 #ifndef PARATICK_EXITS_H

@@ -4,7 +4,7 @@
 use crate::support::{guest_on, kernel, text, tools, workload};
 use assert_cmd::Command;
 use paratick_core::{cause::Cause, size::Size};
-use paratick_lab::host::{Host, HostSpec};
+use paratick_machine::host::{Host, HostSpec};
 use std::{fs, time::Duration};
 
 /// Longer than the stress takes on a busy machine, a build of the second variant included.

@@ -3,7 +3,7 @@
 
 use crate::support::{host_for, kernel, mode, sh, text, tools};
 use paratick_core::size::Size;
-use paratick_lab::{
+use paratick_machine::{
     guest::GuestSpec,
     host::{Host, Place},
 };

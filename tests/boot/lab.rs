@@ -4,7 +4,7 @@
 use crate::support::{kernel, lab_run, mode, sh, text, tools, Pair, PATIENCE};
 use assert_cmd::assert::OutputAssertExt;
 use paratick_core::{size::Size, wire::TerminalSize};
-use paratick_lab::{
+use paratick_machine::{
     exec::{Exec, Input},
     failure::Failure,
     guest::{Disk, GuestSpec},

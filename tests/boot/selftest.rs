@@ -2,7 +2,8 @@
 //! The series' KVM selftest, on hosts of the lab: a guest of its own that asks for any rate.
 
 use crate::support::{host_for, kernel, sh, text};
-use paratick_lab::{exec::ExecResult, kernel as kernels};
+use paratick_build::kernel as kernels;
+use paratick_machine::exec::ExecResult;
 
 /// kselftest's exit code for a test that cannot run here.
 const SKIPPED: i32 = 4;

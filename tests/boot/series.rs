@@ -4,7 +4,7 @@
 use crate::support::{
     base_kernel, busy_ticks, guest_on, host_for, kernel, sh, text, workload, Measured,
 };
-use paratick_lab::{guest::Guest, host::Host};
+use paratick_machine::{guest::Guest, host::Host};
 use std::ops::RangeInclusive;
 
 /// Where a guest says which of its CPUs have virtual ticks.

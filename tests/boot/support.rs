@@ -2,13 +2,15 @@
 //! What every boot test needs: a kernel, the emulator, the agent.
 
 use assert_cmd::Command;
+use paratick_build::{
+    kernel::{self, Variant},
+    tools::Tools,
+};
 use paratick_core::{mode::Mode, size::Size};
-use paratick_lab::{
+use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::{Guest, GuestSpec},
     host::{Host, HostSpec},
-    kernel::{self, Variant},
-    tools::Tools,
 };
 use std::{path::PathBuf, time::Duration};
 

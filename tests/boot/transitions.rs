@@ -6,7 +6,7 @@ use crate::{
     series::{active, has_only_its_own_ticks, said, PROMISED, STATE},
     support::{busy_ticks, guest_on, host_for, kernel, sh, text, PATIENCE},
 };
-use paratick_lab::{exec::Exec, guest::Guest};
+use paratick_machine::{exec::Exec, guest::Guest};
 
 /// Shell functions for the guest.
 const FUNCTIONS: &str = r#"

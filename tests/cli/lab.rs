@@ -116,7 +116,7 @@ fn a_disk_that_does_not_fit_is_refused() {
 
 #[test]
 fn this_machine_is_no_host_without_kvm() {
-    if paratick_lab::accel::kvm_works().is_ok() {
+    if paratick_machine::accel::kvm_works().is_ok() {
         eprintln!("skipped: KVM works on this machine");
         return;
     }

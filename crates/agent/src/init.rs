@@ -2,7 +2,7 @@
 //! The first process of a host or a guest: mounts, a child that serves the machine, and reaping.
 
 use anyhow::{Context, Result};
-use paratick_host::guest::{is_hidden, SHOW};
+use paratick_service::guest::{is_hidden, SHOW};
 use rustix::{
     mount::{mount, mount_bind, MountFlags},
     process::{wait, WaitOptions},

@@ -12,7 +12,7 @@ mod root;
 mod workload;
 
 use anyhow::Result;
-use paratick_host::serve::{self, Role};
+use paratick_service::serve::{self, Role};
 use std::process::ExitCode;
 
 const USAGE: &str = "\

@@ -6,11 +6,9 @@ use crate::COULD_NOT_RUN;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::{presets, Cell, Table};
+use paratick_build::{cache, requirements};
 use paratick_core::size::Size;
-use paratick_lab::{
-    accel::{self, Accel},
-    cache, requirements,
-};
+use paratick_machine::accel::{self, Accel};
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 

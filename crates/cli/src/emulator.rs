@@ -5,12 +5,9 @@ use crate::progress::Progress;
 use crate::stdout::outln;
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use paratick_lab::{
-    emulator::{
-        self,
-        stress::{Stress, Verdict},
-        Emulator, Variant,
-    },
+use paratick_bench::stress::{Stress, Verdict};
+use paratick_build::{
+    emulator::{self, Emulator, Variant},
     kernel,
 };
 use std::{
@@ -123,7 +120,7 @@ fn program(qemu: &Path) -> Result<PathBuf> {
 }
 
 fn status() -> Result<ExitCode> {
-    if let Some(named) = paratick_lab::tools::named_qemu()? {
+    if let Some(named) = paratick_build::tools::named_qemu()? {
         outln!("named by PARATICK_QEMU")?;
         show(&emulator::named(named)?)?;
         return Ok(ExitCode::SUCCESS);

@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::stdout::outln;
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use paratick_lab::kernel::{
+use paratick_build::kernel::{
     self,
     check::{Check, Outcome},
     tree, Variant,

@@ -3,7 +3,7 @@
 
 use crate::stdout::printable;
 use indicatif::{ProgressBar, ProgressStyle};
-use paratick_lab::progress::Event;
+use paratick_build::progress::Event;
 use std::{
     io::IsTerminal,
     time::{Duration, Instant},

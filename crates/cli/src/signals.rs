@@ -2,7 +2,7 @@
 //! Leaving by a signal: no process and no half-written file stays behind.
 
 use anyhow::{Context, Result};
-use paratick_lab::{bench, run_folder};
+use paratick_machine::run_folder;
 use rustix::termios::{tcsetattr, OptionalActions, Termios};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -22,7 +22,7 @@ pub fn watch() -> Result<()> {
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             restore_terminal();
-            bench::finish_writing();
+            paratick_bench::finish_writing();
             run_folder::clean_up();
             std::process::exit(128 + signal);
         }

@@ -67,6 +67,29 @@ pub struct Plan {
     pub idle_entries: bool,
 }
 
+impl Plan {
+    /// Of every mode and workload given, in their order.
+    pub fn new(
+        vcpus: u32,
+        modes: Vec<Mode>,
+        workloads: impl IntoIterator<Item = impl Into<PlannedWorkload>>,
+        rounds: u32,
+        repeats: u32,
+    ) -> Plan {
+        Plan {
+            vcpus,
+            guests: 1,
+            modes,
+            workloads: workloads.into_iter().map(Into::into).collect(),
+            rounds,
+            repeats,
+            rounds_at_most: None,
+            precision: None,
+            idle_entries: false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedWorkload {
     pub workload: String,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The window around the measured part, and what the guest itself can say about it.
 
-use super::{idle_entries::Counter, options::Options};
+use super::options::Options;
 use anyhow::{Context, Result};
 use paratick_core::idle::IdleEntries;
-use paratick_host::marker;
+use paratick_instruments::idle::Counter;
+use paratick_instruments::marker;
 use std::{
     collections::BTreeMap,
     mem::MaybeUninit,

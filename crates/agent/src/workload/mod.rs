@@ -11,7 +11,6 @@ mod cpu;
 mod finelock;
 mod futex;
 mod idle;
-mod idle_entries;
 mod measure;
 mod options;
 mod pingpong;

@@ -8,16 +8,13 @@ use super::{
 use crate::Usage;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use paratick_build::{kernel::DEFAULT_BASE, tools};
+use paratick_core::catalogue::sets::Set;
 use paratick_core::{
     mode::{Mode, TickMode},
     size::Size,
 };
-use paratick_lab::{
-    accel::Accel,
-    bench::{self, sets::Set},
-    kernel::DEFAULT_BASE,
-    tools,
-};
+use paratick_machine::accel::Accel;
 use std::{fmt::Display, path::PathBuf};
 
 #[derive(Args)]
@@ -110,7 +107,7 @@ impl Common {
     /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can be
     /// checked before anything is built or booted.
     pub fn check(self, name: &'static str, mut sets: Vec<Set>, place: Place) -> Result<Bench> {
-        let started = bench::now();
+        let started = paratick_bench::now();
         for set in &mut sets {
             self.apply(set);
             once(&set.plan.modes, "mode", "--modes")?;
@@ -190,8 +187,8 @@ impl Common {
         let folder = place == Place::Folder;
         match &self.output {
             Some(path) => Ok(std::path::absolute(path)?),
-            None if self.resume => bench::latest(name, folder).map_err(sort),
-            None => bench::default_path(name, folder, started),
+            None if self.resume => paratick_bench::latest(name, folder).map_err(sort),
+            None => paratick_bench::default_path(name, folder, started),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::Usage;
 use anyhow::Result;
-use paratick_lab::{
-    bench::Kernel,
+use paratick_bench::Kernel;
+use paratick_build::{
     kernel::{self, Variant},
     progress::Events,
 };

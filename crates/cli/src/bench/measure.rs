@@ -9,17 +9,18 @@ use super::{
 use crate::stdout::{out, outln, printable};
 use crate::{progress::Progress, report, signals};
 use anyhow::Result;
+use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
+use paratick_build::{
+    progress::{Event, Events},
+    tools::Tools,
+};
+use paratick_core::catalogue::sets::Set;
 use paratick_core::{
     mode::{Mode, TickMode},
     results::Results,
     stats::MIN_VERDICT,
 };
-use paratick_lab::{
-    bench::{self, sets::Set, timeline, BadOutput, Kernel, Outcome, Settings},
-    progress::{Event, Events},
-    tools::Tools,
-};
-use paratick_report::averages;
+use paratick_view::averages;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -67,7 +68,7 @@ impl Bench {
         for set in &self.sets {
             let file = self.file_of(set);
             let resume = self.resumes(&file);
-            bench::check_output(&file, resume).map_err(sort)?;
+            paratick_bench::check_output(&file, resume).map_err(sort)?;
         }
         Ok(())
     }
@@ -103,7 +104,7 @@ impl Bench {
                 let (number, sets) = (number + 1, self.sets.len());
                 events(Event::Step(format!("{} ({number} of {sets})", set.name)));
             }
-            bench::run(&self.settings(set, &parts), &mut events).map_err(sort)
+            paratick_bench::run(&self.settings(set, &parts), &mut events).map_err(sort)
         });
         measured.collect()
     }
@@ -238,7 +239,7 @@ impl Bench {
         if self.options.host != At::Lab {
             return;
         }
-        let cpus = paratick_lab::cpus();
+        let cpus = paratick_service::online_cpus();
         let cpus = self.options.jobs.unwrap_or(cpus).min(cpus);
         let sets = self.sets.iter().filter_map(|set| set.estimate(cpus));
         // On one host.

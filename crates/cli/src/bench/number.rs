@@ -2,7 +2,7 @@
 //! Numbers as people read them.
 
 use paratick_core::stats::{Comparison, Summary, Verdict};
-use paratick_report::number::{self, decisive_percent};
+use paratick_view::number::{self, decisive_percent};
 
 /// What stands where nothing was measured.
 pub const NOTHING: &str = "–";

@@ -4,14 +4,12 @@
 use super::{common::Common, measure::Place};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::results::PlannedWorkload;
-use paratick_lab::{
-    bench::{
-        programs::{self, IoSpec, KernelSpec},
-        sets::{self, GuestSize, Scale, Set},
-    },
-    requirements,
+use paratick_build::requirements;
+use paratick_core::catalogue::{
+    programs::{self, IoSpec, KernelSpec},
+    sets::{self, GuestSize, Scale, Set},
 };
+use paratick_core::results::PlannedWorkload;
 use std::process::ExitCode;
 
 #[derive(Args)]

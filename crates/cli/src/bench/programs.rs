@@ -7,15 +7,15 @@ use super::{
 };
 use anyhow::Result;
 use clap::Args;
+use paratick_build::requirements;
+use paratick_core::catalogue::{
+    programs::{self, IoSpec, KernelSpec},
+    sets::{self, GuestSize, Scale},
+};
 use paratick_core::{
     results::{PlannedWorkload, Program},
     size::Size,
 };
-use paratick_lab::bench::{
-    programs::{self, IoSpec, KernelSpec},
-    sets::{self, GuestSize, Scale},
-};
-use paratick_lab::requirements;
 use std::process::ExitCode;
 
 #[derive(Args)]

@@ -7,7 +7,7 @@ use super::{
 };
 use anyhow::Result;
 use clap::Args;
-use paratick_lab::bench::{sets, workloads::Quick};
+use paratick_core::catalogue::{sets, workloads::Quick};
 use std::process::ExitCode;
 
 const WORKLOADS: &str = "idle,cpu,pingpong,barrier,sleep,block";

@@ -8,7 +8,7 @@ use paratick_core::{
     results::{Cell, Figure, Results},
     stats::{Method, Summary, Verdict, MIN_BOOTSTRAP, MIN_VERDICT},
 };
-use paratick_report::number::plural;
+use paratick_view::number::plural;
 
 const TICKLESS: Mode = plain(TickMode::Tickless);
 const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
@@ -111,7 +111,7 @@ fn heading(results: &Results) -> String {
     format!(
         "{guests} on {host}, Linux {}{hz}; {} of each workload and mode\n",
         environment.kernel_version,
-        paratick_report::counts(results)
+        paratick_view::counts(results)
     )
 }
 

@@ -4,7 +4,7 @@
 use super::{common::Common, measure::Place};
 use anyhow::Result;
 use clap::Args;
-use paratick_lab::bench::sets::{self, Scale};
+use paratick_core::catalogue::sets::{self, Scale};
 use std::process::ExitCode;
 
 #[derive(Args)]

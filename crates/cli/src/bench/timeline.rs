@@ -9,21 +9,21 @@ use crate::stdout::{out, outln};
 use crate::{progress::Progress, signals};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::{
-    cause::Cause,
-    mode::{Mode, TickMode},
-    results::PlannedWorkload,
-    size::Size,
-    timeline::{Event as Happening, Line, Timeline, What},
-    units::Nanos,
-};
-use paratick_lab::{
-    accel::Accel,
-    bench::{self, timeline, Settings},
+use paratick_bench::{self, timeline, Settings};
+use paratick_build::{
     kernel::DEFAULT_BASE,
     progress::{Event, Events},
     tools::{self, Tools},
 };
+use paratick_core::{
+    cause::Cause,
+    mode::{Mode, TickMode},
+    results::{Plan, PlannedWorkload},
+    size::Size,
+    timeline::{Event as Happening, Line, Timeline, What},
+    units::Nanos,
+};
+use paratick_machine::accel::Accel;
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 const MODES: &str = "tickless-stop,tickless,paratick";
@@ -67,11 +67,11 @@ pub struct Options {
 type Kernels = (Choice, Choice);
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    let started = bench::now();
+    let started = paratick_bench::now();
     let kernels = options.check()?;
     let output = match &options.output {
         Some(path) => std::path::absolute(path)?,
-        None => bench::default_path("timeline", false, &started)?,
+        None => paratick_bench::default_path("timeline", false, &started)?,
     };
     timeline::check_output(&output).map_err(|error| usage(error.to_string()))?;
     tools::find_agent()?;
@@ -145,7 +145,7 @@ impl Options {
         )));
         Ok(Settings {
             bench: "timeline",
-            plan: bench::plan(
+            plan: Plan::new(
                 self.vcpus,
                 self.modes.clone(),
                 [self.workload.clone()],

@@ -4,7 +4,7 @@
 use super::options::Plan;
 use anyhow::Result;
 use paratick_core::shell::quote;
-use paratick_lab::run_folder;
+use paratick_machine::run_folder;
 
 pub fn text(plan: &Plan) -> Result<String> {
     let run = run_folder::example()?;

@@ -4,14 +4,16 @@
 use super::usage;
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
-use paratick_core::{mode::Mode, size::Size, wire::Machine};
-use paratick_lab::{
-    accel::Accel,
-    guest::{Disk, GuestSpec},
-    host::{Clock, HostSpec, Place},
+use paratick_build::{
     kernel::{self, Variant},
     progress::Events,
     tools::{self, Tools},
+};
+use paratick_core::{mode::Mode, size::Size, wire::Machine};
+use paratick_machine::{
+    accel::Accel,
+    guest::{Disk, GuestSpec},
+    host::{Clock, HostSpec, Place},
     ConsoleSink,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};

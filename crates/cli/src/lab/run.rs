@@ -9,16 +9,15 @@ use crate::progress::Progress;
 use crate::stdout::{out, outln};
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
+use paratick_build::{progress::Event, tools::find_agent};
 use paratick_core::{exits::WindowCounts, wire::Stream};
-use paratick_host::{find_program, guest::OWN_FOLDERS};
-use paratick_lab::{
+use paratick_machine::{
     exec::{Exec, Input},
     failure::Failure,
     guest::Guest,
     host::{Clock, Host},
-    progress::Event,
-    tools::find_agent,
 };
+use paratick_service::{find_program, guest::OWN_FOLDERS};
 use std::{
     io::{IsTerminal, Write},
     path::PathBuf,

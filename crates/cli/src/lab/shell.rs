@@ -10,13 +10,13 @@ use crate::stdout::out;
 use crate::{progress::Progress, signals};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use paratick_build::progress::Event;
 use paratick_core::wire::TerminalSize;
-use paratick_host::find_program;
-use paratick_lab::{
+use paratick_machine::{
     exec::{Exec, Input},
     host::{Clock, Host},
-    progress::Event,
 };
+use paratick_service::find_program;
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions};
 use signal_hook::{consts::SIGWINCH, iterator::Signals};
 use std::{

@@ -7,7 +7,7 @@ mod predict;
 use crate::stdout::outln;
 use crate::Usage;
 use anyhow::Result;
-use paratick_report::{Document, Input};
+use paratick_view::{Document, Input};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -58,7 +58,7 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     }
     let mut input = Input::of(documents);
     input.predictions = input.results.iter().flat_map(predict::table1).collect();
-    output::write(output, &paratick_report::html(&input)?)
+    output::write(output, &paratick_view::html(&input)?)
 }
 
 fn read(path: &Path) -> Result<Document, Usage> {

@@ -56,7 +56,7 @@ fn is_page(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let read =
         std::fs::File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
-    read.is_ok() && paratick_report::is_page(&beginning)
+    read.is_ok() && paratick_view::is_page(&beginning)
 }
 
 /// Replaces the file at once, or leaves it as it was.

@@ -7,7 +7,7 @@ use paratick_core::{
     results::{Cell, Results},
     stats,
 };
-use paratick_report::Prediction;
+use paratick_view::Prediction;
 
 /// One for each cell of a result of `bench table1` that tells its load.
 pub fn table1(results: &Results) -> Vec<Prediction> {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
+
+use super::{
+    drive::{Bed, Measured, Turn},
+    in_effect, join,
+    runs::{self, Ran, Run},
+    stock::Stock,
+};
+use anyhow::{bail, Context, Result};
+use paratick_build::{
+    progress::{Event, Events},
+    tools::Tools,
+};
+use paratick_core::{
+    exits::WindowCounts,
+    results::{Plan, PlannedWorkload, Sample},
+    size::Size,
+};
+use paratick_machine::{
+    guest::{Disk, Guest, GuestSpec},
+    host::{Host, HostSpec},
+};
+use std::path::PathBuf;
+
+/// What guests are made of.
+#[derive(Clone)]
+pub struct GuestPattern {
+    pub kernel: PathBuf,
+    pub memory: Size,
+    /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
+    pub disk: Option<Size>,
+    pub append: Vec<String>,
+    /// What its programs need.
+    pub stock: Stock,
+}
+
+/// A host that is booted when it is first needed, and again after a guest has failed on it.
+pub struct LabBed<'a> {
+    pub spec: HostSpec,
+    pub tools: &'a Tools,
+    pub guest: GuestPattern,
+    pub plan: Plan,
+    pub host: Option<CountingHost>,
+}
+
+/// A host on which exits are counted.
+pub struct CountingHost {
+    pub host: Host,
+    /// Windows that the emulator had counted when the current guest was started.
+    before: usize,
+}
+
+impl LabBed<'_> {
+    /// Boots the host if none is up.
+    pub fn host(&mut self, events: Events) -> Result<&mut CountingHost> {
+        if self.host.is_none() {
+            let host = Host::boot(self.spec.clone(), self.tools, events)?;
+            if host.world_switches().is_none() {
+                events(Event::Warning(
+                    "world switches and instructions are not counted here: only the lab's own emulator counts them".into(),
+                ));
+            }
+            self.host = Some(CountingHost { host, before: 0 });
+        }
+        self.host.as_mut().context("a host was just booted")
+    }
+
+    fn guest_spec(&self, turn: Turn) -> GuestSpec {
+        let (pattern, plan) = (&self.guest, &self.plan);
+        let mut spec = GuestSpec::new(&pattern.kernel, plan.vcpus, pattern.memory, turn.mode);
+        spec.append = pattern.append.clone();
+        spec.disk = pattern.disk.map(Disk::Memory);
+        if plan.guests > 1 {
+            // All on the same pCPUs: CPU 0 is the host's own.
+            spec.pins = (1..=plan.vcpus).collect();
+        }
+        spec
+    }
+
+    fn in_guests(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
+        let spec = self.guest_spec(turn);
+        let agent = self.tools.agent.display().to_string();
+        let (plan, stock) = (self.plan.clone(), self.guest.stock.clone());
+        let on = self.host(&mut |_| ())?;
+        on.begin()?;
+        let guests: Vec<Guest> = (0..plan.guests)
+            .map(|_| on.host.start_guest(spec.clone()))
+            .collect::<Result<_>>()?;
+        let in_effect = || -> Result<()> {
+            guests
+                .iter()
+                .try_for_each(|guest| in_effect::check(guest, turn.mode, plan.vcpus))
+        };
+        in_effect()?;
+        ran();
+        let Ran {
+            runs,
+            mut problems,
+            hung,
+        } = runs::all(&guests, &agent, &plan, &stock, ran)?;
+        let samples = on.join(&guests, &runs, turn)?;
+        let mut idle_entries = Vec::new();
+        if turn.counts_idle_entries(&plan) && hung.is_none() {
+            let through = runs.iter().filter(|run| run.repeat == plan.repeats);
+            for run in through {
+                match runs::idle_entries(&guests, &agent, run)? {
+                    Ok(entries) => idle_entries.push(entries),
+                    Err(problem) => problems.push(problem),
+                }
+                ran();
+            }
+        }
+        // Again: a guest whose virtual ticks stay away goes back to its own.
+        in_effect()?;
+        let measured = Measured {
+            samples,
+            idle_entries,
+            command_line: guests[0].command_line().to_vec(),
+            kernel: guests[0].ready().kernel.clone(),
+            problems,
+        };
+        // A console that complained makes every sample of the guest worthless.
+        match &hung {
+            None => guests.into_iter().try_for_each(Guest::shutdown)?,
+            // It would wait for what does not end.
+            Some(_) => drop(guests),
+        }
+        on.host.check()?;
+        if let Some(hung) = hung {
+            // It would take as long in every guest to come; a resumed bench tries it again.
+            self.plan.workloads.retain(|one| one.workload != hung);
+            self.host = None;
+        }
+        Ok(measured)
+    }
+}
+
+impl Bed for LabBed<'_> {
+    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
+        let measured = self.in_guests(turn, ran);
+        if measured.is_err() {
+            // What is wrong with it may be wrong for the next guest too.
+            self.host = None;
+        }
+        measured
+    }
+
+    fn end(&mut self) {
+        self.host = None;
+    }
+}
+
+impl CountingHost {
+    /// Forgets the windows of earlier guests.
+    fn begin(&mut self) -> Result<()> {
+        self.host.counting_start()?;
+        self.before = self.emulator_windows()?.map_or(0, |windows| windows.len());
+        Ok(())
+    }
+
+    /// Fetches what the host and the emulator counted in the windows of `runs`.
+    fn join(
+        &mut self,
+        guests: &[Guest],
+        runs: &[Run],
+        turn: Turn,
+    ) -> Result<Vec<(PlannedWorkload, Sample)>> {
+        let windows = self.host.windows()?;
+        // The emulator cannot tell windows apart that are open at the same time.
+        let emulator = match guests {
+            [_] => self.emulator_windows()?,
+            _ => None,
+        };
+        let emulator = emulator
+            .as_deref()
+            .map(|all| &all[self.before.min(all.len())..]);
+        if let Some(seen) = emulator.filter(|seen| seen.len() != windows.len()) {
+            bail!(
+                "the host counted {} windows, and the emulator {}",
+                windows.len(),
+                seen.len()
+            );
+        }
+        let cost = self.host.exit_cost_ns();
+        let sample_of = |run: &Run| -> Result<(PlannedWorkload, Sample)> {
+            let parts = run.reports.iter().zip(guests).map(|(report, guest)| {
+                let place = place_of(&windows, run.window, guest.pid())?;
+                let emulator = emulator.map(|seen| &seen[place]);
+                Ok(join::sample(report, &windows[place], emulator, cost))
+            });
+            let sample = Sample {
+                round: turn.round,
+                repeat: run.repeat,
+                ..join::together(parts.collect::<Result<_>>()?)
+            };
+            Ok((run.done(), sample))
+        };
+        runs.iter().map(sample_of).collect()
+    }
+
+    /// All that the emulator counted since the host's boot; none where it does not count.
+    fn emulator_windows(&self) -> Result<Option<Vec<join::EmulatorWindow>>> {
+        let Some(file) = self.host.world_switches() else {
+            return Ok(None);
+        };
+        match fs_err::read_to_string(file) {
+            Ok(text) => join::emulator_windows(&text).map(Some),
+            // The plugin may make its file with the first window.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Vec::new())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Each run has exactly one window in its guest.  Runs that failed may have left others.
+fn place_of(windows: &[WindowCounts], number: u32, pid: u32) -> Result<usize> {
+    let of_run = |found: &WindowCounts| found.window == number && found.vm() == Some(pid);
+    let mut places = (0..windows.len()).filter(|place| of_run(&windows[*place]));
+    match (places.next(), places.next()) {
+        (Some(place), None) => Ok(place),
+        _ => {
+            let found: Vec<_> = windows
+                .iter()
+                .map(|found| (found.window, found.vm()))
+                .collect();
+            bail!("the host counted the windows {found:?} (number, QEMU), where number {number} of QEMU {pid} was marked once")
+        }
+    }
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The order of things: rounds, modes rotated within them, several hosts side by side, more rounds
+//! while intervals are too wide, and what happens when a guest fails.
+
+use anyhow::Result;
+use paratick_build::progress::{Event, Events};
+use paratick_core::{
+    idle::IdleEntries,
+    mode::{Mode, TickMode},
+    results::{Plan, PlannedWorkload, Results, Sample},
+};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// After so many guests in a row that failed, the rest would fail too.
+const GIVE_UP_AFTER: u32 = 3;
+const GIVEN_UP: &str = "given up: the last guests all failed";
+
+/// One guest (or one group of guests side by side) to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub round: u32,
+    pub mode: Mode,
+}
+
+impl Turn {
+    /// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at
+    /// each of them, if it could.
+    pub fn counts_idle_entries(self, plan: &Plan) -> bool {
+        let stops = self.mode.tick == TickMode::TicklessStop && !self.mode.poll;
+        plan.idle_entries && stops && self.round == 1
+    }
+
+    /// What earlier tries at it had to say no longer holds.
+    fn forget_problems(self, results: &mut Results) {
+        let of_this = format!("{self}: ");
+        results.problems.retain(|said| !said.starts_with(&of_this));
+    }
+
+    /// How many runs its guest makes; a boot counts as one.
+    fn runs(self, plan: &Plan) -> u64 {
+        let again = match self.counts_idle_entries(plan) {
+            true => plan.workloads.len() as u64,
+            false => 0,
+        };
+        per_guest(plan) + again
+    }
+}
+
+/// `round 1, tickless`.
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round {}, {}", self.round, self.mode)
+    }
+}
+
+/// What one guest gave.
+#[derive(Debug, Default)]
+pub struct Measured {
+    pub samples: Vec<(PlannedWorkload, Sample)>,
+    /// By workload, where they were counted.
+    pub idle_entries: Vec<(String, IdleEntries)>,
+    /// As it was started.
+    pub command_line: Vec<String>,
+    /// As `uname -r` says in it.
+    pub kernel: String,
+    /// Workloads that failed while the guest went on.
+    pub problems: Vec<String>,
+}
+
+/// Where guests are measured, one after the other.
+pub trait Bed: Send {
+    /// Boots a guest, runs every workload in it as often as the plan says, and ends it.  `ran` is
+    /// called after every run.
+    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured>;
+
+    /// No more turns come: an emulated host that waits takes as much of the machine as one that works.
+    fn end(&mut self);
+}
+
+/// Every guest of the plan in its order.
+pub fn order(plan: &Plan) -> impl Iterator<Item = Turn> + '_ {
+    (1..=plan.rounds).flat_map(move |round| round_of(plan, round))
+}
+
+fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Turn> {
+    let mut modes = plan.modes.clone();
+    // Rotated, so that no mode is always the first or always after the same one's warmth.
+    let first = (round as usize - 1) % modes.len().max(1);
+    modes.rotate_left(first);
+    modes.into_iter().map(move |mode| Turn { round, mode })
+}
+
+/// Measures every guest that is still missing, one on each bed at a time; `keep` is called after
+/// each with the results so far.
+pub fn drive(
+    results: &mut Results,
+    beds: &mut [&mut dyn Bed],
+    keep: &mut dyn FnMut(&Results) -> Result<()>,
+    events: Events,
+) -> Result<()> {
+    let missing: VecDeque<Turn> = order(&results.plan)
+        .filter(|turn| !results.has_guest(turn.mode, turn.round))
+        .collect();
+    results.problems.retain(|said| said != GIVEN_UP);
+    let clock = Clock::new(&results.plan, &missing);
+    let mut drive = Drive {
+        missing,
+        failed: 0,
+        clock,
+        results,
+        keep,
+        events,
+    };
+    let (tell, news) = mpsc::channel();
+    thread::scope(|scope| {
+        let hands = beds.iter_mut().enumerate().map(|(bed, measurer)| {
+            let (give, turns) = mpsc::channel();
+            let tell = tell.clone();
+            scope.spawn(move || serve(*measurer, bed, &turns, &tell));
+            Some(give)
+        });
+        let mut hands: Vec<_> = hands.collect();
+        drive.hand_out(&mut hands, &news)
+    })?;
+    drive.results.summarize();
+    (drive.keep)(drive.results)
+}
+
+/// What a bed has to say.
+enum News {
+    Ran,
+    Done {
+        bed: usize,
+        turn: Turn,
+        measured: Result<Measured>,
+    },
+}
+
+/// Measures one turn after the other on one bed, until no more come.
+fn serve(
+    measurer: &mut dyn Bed,
+    bed: usize,
+    turns: &mpsc::Receiver<Turn>,
+    tell: &mpsc::Sender<News>,
+) {
+    for turn in turns {
+        // Nobody listens any more once the results cannot be written: then nothing is to be told.
+        let measured = measurer.measure(turn, &mut || drop(tell.send(News::Ran)));
+        let done = News::Done {
+            bed,
+            turn,
+            measured,
+        };
+        if tell.send(done).is_err() {
+            return;
+        }
+    }
+    measurer.end();
+}
+
+struct Drive<'a, 'e> {
+    missing: VecDeque<Turn>,
+    /// Guests in a row that failed.
+    failed: u32,
+    clock: Clock,
+    results: &'a mut Results,
+    keep: &'a mut dyn FnMut(&Results) -> Result<()>,
+    events: Events<'e>,
+}
+
+impl Drive<'_, '_> {
+    fn hand_out(
+        &mut self,
+        hands: &mut [Option<mpsc::Sender<Turn>>],
+        news: &mpsc::Receiver<News>,
+    ) -> Result<()> {
+        let mut free: Vec<usize> = (0..hands.len()).rev().collect();
+        loop {
+            while let Some(bed) = free.pop() {
+                let Some((turn, hand)) = self.next().zip(hands[bed].as_ref()) else {
+                    free.push(bed);
+                    break;
+                };
+                self.begin(turn);
+                hand.send(turn)?;
+            }
+            if self.is_last_round() {
+                free.iter().for_each(|bed| hands[*bed] = None);
+            }
+            if free.len() < hands.len() {
+                match news.recv()? {
+                    News::Ran => self.clock.ran(self.events),
+                    News::Done {
+                        bed,
+                        turn,
+                        measured,
+                    } => {
+                        free.push(bed);
+                        self.done(turn, measured)?;
+                    }
+                }
+            } else if !self.extend() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// None also where the rest would fail too.
+    fn next(&mut self) -> Option<Turn> {
+        if self.failed >= GIVE_UP_AFTER {
+            return None;
+        }
+        self.missing.pop_front()
+    }
+
+    fn begin(&mut self, turn: Turn) {
+        let rounds = self.results.plan.rounds;
+        let what = format!("round {} of {rounds}: {}", turn.round, turn.mode);
+        (self.events)(Event::Step(what));
+        self.clock.show(self.events);
+    }
+
+    fn done(&mut self, turn: Turn, measured: Result<Measured>) -> Result<()> {
+        match measured {
+            Ok(measured) => {
+                self.failed = 0;
+                take(self.results, turn, measured, self.events);
+            }
+            Err(error) => {
+                self.failed += 1;
+                turn.forget_problems(self.results);
+                let problem = format!("{turn}: {error:#}");
+                (self.events)(Event::Warning(problem.clone()));
+                self.results.problems.push(problem);
+                if self.failed == GIVE_UP_AFTER {
+                    self.results.problems.push(GIVEN_UP.into());
+                }
+            }
+        }
+        self.clock.guest_done();
+        self.results.summarize();
+        (self.keep)(self.results)
+    }
+
+    fn is_last_round(&self) -> bool {
+        let plan = &self.results.plan;
+        self.missing.is_empty() && plan.rounds_at_most.is_none_or(|most| plan.rounds >= most)
+    }
+
+    /// Plans one more round, where intervals are too wide for the plan and it allows one.
+    fn extend(&mut self) -> bool {
+        if self.failed >= GIVE_UP_AFTER || !self.results.wants_another_round() {
+            return false;
+        }
+        self.results.plan.rounds += 1;
+        let plan = &self.results.plan;
+        let what = format!("intervals are still too wide: round {}", plan.rounds);
+        (self.events)(Event::Step(what));
+        self.missing.extend(round_of(plan, plan.rounds));
+        self.clock.more(plan, self.missing.len());
+        true
+    }
+}
+
+fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
+    let environment = &mut results.environment;
+    environment.kernel_version = measured.kernel;
+    let lines = &mut environment.qemu_command_lines.guests;
+    lines.entry(turn.mode).or_insert(measured.command_line);
+    turn.forget_problems(results);
+    for problem in measured.problems {
+        let problem = format!("{turn}: {problem}");
+        events(Event::Warning(problem.clone()));
+        results.problems.push(problem);
+    }
+    // Only now: until there are others, an earlier try's samples are worth keeping.
+    let samples = || measured.samples.iter();
+    let again: BTreeSet<_> = samples().map(|(done, _)| done.workload.as_str()).collect();
+    for workload in again {
+        results.forget(workload, turn.mode, turn.round);
+    }
+    for (workload, sample) in measured.samples {
+        for problem in &sample.problems {
+            events(Event::Warning(format!(
+                "{turn}, {}, run {}: {problem}",
+                workload.workload, sample.repeat
+            )));
+        }
+        results.add(&workload, turn.mode, sample);
+    }
+    for (workload, entries) in measured.idle_entries {
+        results.set_idle_entries(&workload, turn.mode, entries);
+    }
+}
+
+/// How far the bench is, in runs of a workload; a boot counts as one.
+struct Clock {
+    per_guest: u64,
+    total: u64,
+    done: u64,
+    guests_done: u64,
+    begun: Instant,
+}
+
+impl Clock {
+    fn new(plan: &Plan, turns: &VecDeque<Turn>) -> Clock {
+        Clock {
+            per_guest: per_guest(plan),
+            total: turns.iter().map(|turn| turn.runs(plan)).sum(),
+            done: 0,
+            guests_done: 0,
+            begun: Instant::now(),
+        }
+    }
+
+    fn more(&mut self, plan: &Plan, guests: usize) {
+        self.total += per_guest(plan) * guests as u64;
+    }
+
+    fn ran(&mut self, events: Events) {
+        self.done += 1;
+        self.show(events);
+    }
+
+    /// Also after a guest that failed half-way; others may be half-way on other beds.
+    fn guest_done(&mut self) {
+        self.guests_done += 1;
+        self.done = self.done.max(self.guests_done * self.per_guest);
+    }
+
+    fn show(&self, events: Events) {
+        events(Event::Progress {
+            done: self.done,
+            total: Some(self.total),
+            left: self.left(),
+        });
+    }
+
+    /// By what the guests so far took; before the first is through, nobody can tell.
+    fn left(&self) -> Option<Duration> {
+        let per_run = self.begun.elapsed().as_secs_f64() / self.done as f64;
+        let left = self.total.saturating_sub(self.done) as f64 * per_run;
+        (self.guests_done > 0).then(|| Duration::from_secs_f64(left))
+    }
+}
+
+fn per_guest(plan: &Plan) -> u64 {
+    1 + plan.workloads.len() as u64 * u64::from(plan.repeats)
+}
+
+#[cfg(test)]
+mod tests;

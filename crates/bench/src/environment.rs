@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the numbers depend on, written down beside them.
+
+use super::run::{Kernel, Settings};
+use anyhow::{Context, Result};
+use paratick_build::{requirements::installed_version, tools::Tools};
+use paratick_core::{
+    catalogue::programs,
+    results::{Configuration, Environment, Machine, Plan, PlannedWorkload, QemuCommandLines},
+    units::Hz,
+};
+use paratick_machine::{
+    accel::Accel,
+    host::{HostSpec, Place},
+};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    io::Read,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Kernel versions and command lines follow when host and guests are up.
+pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
+    let here = spec.place == Place::Here;
+    let accel = spec.accel.resolve();
+    let config = settings
+        .kernel
+        .config
+        .as_deref()
+        .map(kernel_config)
+        .transpose()?;
+    let configuration = Configuration {
+        kernel_sha256: sha256(&settings.kernel.image)?,
+        host_kernel_sha256: if here {
+            String::new()
+        } else {
+            sha256(&spec.kernel)?
+        },
+        hz: config
+            .as_ref()
+            .and_then(|options| options.get("HZ")?.parse().ok())
+            .map(Hz),
+        kernel_config: config,
+        guest_memory_bytes: settings.memory.bytes(),
+        host_cpus: if here {
+            paratick_service::online_cpus()
+        } else {
+            spec.cpus
+        },
+        host_memory_bytes: if here {
+            machine().memory_bytes
+        } else {
+            spec.memory.bytes()
+        },
+        halt_poll_ns: None,
+        host_is_machine: here,
+        accelerator: (!here).then(|| accel.to_string()),
+        ns_per_instruction: (!here && accel == Accel::Tcg).then_some(1),
+        exit_cost_ns: (!here && accel == Accel::Tcg).then_some(spec.exit_cost_ns),
+        parallel_clock: !here && accel == Accel::Tcg && settings.parallel_clock,
+    };
+    Ok(Environment {
+        kernel_version: String::new(),
+        host_kernel_version: String::new(),
+        patch_set_hash: settings.kernel.patches.clone(),
+        host_patch_set_hash: settings
+            .host_kernel
+            .as_ref()
+            .and_then(|kernel: &Kernel| kernel.patches.clone()),
+        fingerprint: fingerprint(settings, &configuration, plan)?,
+        configuration,
+        qemu_version: qemu_version(&settings.tools),
+        qemu_command_lines: QemuCommandLines::default(),
+        machine: machine(),
+        packages: versions(&plan.workloads),
+    })
+}
+
+/// Of the packages that the workloads' programs come from, as far as this machine knows them.
+fn versions(workloads: &[PlannedWorkload]) -> BTreeMap<String, String> {
+    let packages = workloads.iter().flat_map(programs::packages);
+    let versions = packages.map(|name| Some((name.to_string(), installed_version(name)?)));
+    versions.flatten().collect()
+}
+
+/// What this machine could still give to programs, in bytes.
+pub fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+/// Two measurements with the same value may be joined.
+fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) -> Result<String> {
+    let tools = &settings.tools;
+    let parts = [
+        serde_json::to_string(configuration).context("a configuration is plain data")?,
+        sha256(&tools.qemu)?,
+        sha256(&tools.agent)?,
+        tools
+            .plugin
+            .as_deref()
+            .map(sha256)
+            .transpose()?
+            .unwrap_or_default(),
+        plan.vcpus.to_string(),
+        plan.guests.to_string(),
+        match configuration.host_is_machine {
+            true => this_host(),
+            false => String::new(),
+        },
+    ];
+    Ok(paratick_build::cache::key(
+        parts.iter().map(String::as_bytes),
+    ))
+}
+
+/// Where the machine is the host: its processor, its kernel and how KVM is set, which no image and
+/// no command line tell.
+fn this_host() -> String {
+    let uname = rustix::system::uname();
+    let mut text = format!(
+        "{}\n{:?} {:?}\n",
+        machine().cpu,
+        uname.release(),
+        uname.version()
+    );
+    for module in ["kvm", "kvm_intel", "kvm_amd"] {
+        let folder = format!("/sys/module/{module}/parameters");
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        for file in files {
+            let value = std::fs::read_to_string(&file).unwrap_or_default();
+            let _ = writeln!(text, "{} {}", file.display(), value.trim());
+        }
+    }
+    text
+}
+
+fn sha256(file: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut from = fs_err::File::open(file)?;
+    let mut bytes = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut bytes)? {
+            0 => break,
+            length => hash.update(&bytes[..length]),
+        }
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+/// The options that are set, by name without `CONFIG_`.
+fn kernel_config(file: &Path) -> Result<BTreeMap<String, String>> {
+    let text = fs_err::read_to_string(file)?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='))
+        .map(|(name, value)| (name.to_string(), value.trim_matches('"').to_string()))
+        .collect())
+}
+
+fn qemu_version(tools: &Tools) -> Option<String> {
+    let output = Command::new(&tools.qemu).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().next().map(String::from)
+}
+
+fn machine() -> Machine {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let memory = field(&read("/proc/meminfo"), "MemTotal", ':');
+    let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    Machine {
+        cpu: field(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(|| "unknown".into()),
+        cpus: paratick_service::online_cpus(),
+        memory_bytes: kib.unwrap_or(0) << 10,
+        kernel_version: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
+        distribution: field(&read("/etc/os-release"), "PRETTY_NAME", '='),
+    }
+}
+
+/// The first value of `name` in lines of `name : value`.
+fn field(text: &str, name: &str, separator: char) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(separator))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().trim_matches('"').to_string())
+}
+
+/// This moment, RFC 3339 in UTC.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    utc(since.map_or(0, |time| time.as_secs()))
+}
+
+/// Seconds since 1970 as a date; by Howard Hinnant's `civil_from_days`.
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_across_leap_days() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(utc(1_767_225_599), "2025-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn fields_are_found_in_the_kernels_own_tables() {
+        let text = "MemTotal:       24000 kB\nMemFree: 1 kB\n";
+        assert_eq!(field(text, "MemTotal", ':'), Some("24000 kB".into()));
+        assert_eq!(field(text, "Swap", ':'), None);
+        assert!(machine().memory_bytes > 0 && machine().cpus > 0);
+    }
+
+    #[test]
+    fn only_options_that_are_set_are_kept() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            "# comment\nCONFIG_HZ=250\nCONFIG_NAME=\"x\"\n# CONFIG_OFF is not set\n",
+        )
+        .unwrap();
+        let options = kernel_config(file.path()).unwrap();
+        assert_eq!(options.len(), 2);
+        assert_eq!(
+            (options["HZ"].as_str(), options["NAME"].as_str()),
+            ("250", "x")
+        );
+    }
+
+    #[test]
+    fn a_file_has_its_known_hash() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let hash = sha256(file.path()).unwrap();
+        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
+    }
+}

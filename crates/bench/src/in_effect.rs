@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a guest really is in the mode it was booted for.  Kernel parameters that a kernel does
+//! not know are ignored silently: an unpatched guest would be measured under a false name.
+
+use anyhow::{bail, Result};
+use paratick_core::mode::{Mode, TickMode};
+use paratick_machine::{exec::Exec, guest::Guest};
+use std::time::Duration;
+
+/// Two lines, by the shell alone: every other program would take a second to load.
+const PROBE: &str = "\
+read -r ticks 2>/dev/null </sys/devices/system/cpu/virtual_tick/active; echo \"$ticks\"
+read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"";
+
+/// Parameters that make a kernel with the series behave as one without.
+const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
+
+/// What a guest says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// CPUs with virtual ticks, as the kernel lists them; empty: none, or a kernel without them.
+    virtual_ticks: String,
+    idle_driver: String,
+    unknown_parameters: String,
+}
+
+pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
+    let probe = Exec::new(["sh", "-c", PROBE]).timeout(Duration::from_secs(60));
+    let probed = guest.exec(probe)?.stdout;
+    let unknown = &guest.ready().unknown_parameters;
+    let said = parse(&String::from_utf8_lossy(&probed), unknown);
+    match fault(mode, vcpus, &said) {
+        Some(fault) => bail!("the guest is not in mode {mode}: {fault}"),
+        None => Ok(()),
+    }
+}
+
+fn parse(probed: &str, unknown_parameters: &str) -> Said {
+    let mut lines = probed.lines().map(|line| line.trim().to_string());
+    let mut next = || lines.next().unwrap_or_default();
+    Said {
+        virtual_ticks: next(),
+        idle_driver: next(),
+        unknown_parameters: unknown_parameters.into(),
+    }
+}
+
+fn fault(mode: Mode, vcpus: u32, said: &Said) -> Option<String> {
+    let all = match vcpus {
+        1 => "0".to_string(),
+        _ => format!("0-{}", vcpus - 1),
+    };
+    let parameters = mode.kernel_parameters();
+    let is_unknown = |parameter: &str| {
+        said.unknown_parameters
+            .split(' ')
+            .any(|one| one == parameter)
+    };
+    // On a kernel without the series there is nothing that these would have to undo.
+    let stock = is_unknown("no-paratick");
+    let unknown = parameters
+        .iter()
+        .filter(|parameter| !(stock && UNDO.contains(*parameter)))
+        .find(|parameter| is_unknown(parameter));
+    match mode.tick {
+        _ if unknown.is_some() => Some(format!(
+            "its kernel does not know the parameter {}\nhint: --kernel must name one with the series and the lab's patches",
+            unknown?
+        )),
+        TickMode::Paratick if said.virtual_ticks != all => Some(format!(
+            "CPUs with virtual ticks are '{}' where '{all}' should be\nhint: --kernel and --host-kernel must both name one with the series",
+            said.virtual_ticks
+        )),
+        TickMode::Periodic | TickMode::Tickless | TickMode::TicklessStop
+            if !said.virtual_ticks.is_empty() =>
+        {
+            Some(format!("CPUs {} have virtual ticks", said.virtual_ticks))
+        }
+        _ if mode.poll && said.idle_driver != "haltpoll" => Some(format!(
+            "its idle driver is '{}', not haltpoll\nhint: --kernel must name one with CONFIG_HALTPOLL_CPUIDLE",
+            said.idle_driver
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(mode: &str, (probed, unknown): (&str, &str)) -> Option<String> {
+        fault(mode.parse().unwrap(), 2, &parse(probed, unknown))
+    }
+
+    const PLAIN: (&str, &str) = ("\nnone\n", "HOME=/ TERM=linux");
+    const VIRTUAL: (&str, &str) = ("0-1\nhaltpoll\n", "HOME=/ TERM=linux");
+    const STOCK: (&str, &str) = (
+        "\n\n",
+        "no-paratick tick_restart_twice tickless_stop HOME=/",
+    );
+
+    #[test]
+    fn a_guest_in_its_mode_has_no_fault() {
+        for mode in ["periodic", "tickless", "tickless-stop"] {
+            assert_eq!(fault_of(mode, PLAIN), None);
+        }
+        assert_eq!(fault_of("paratick+poll", VIRTUAL), None);
+    }
+
+    #[test]
+    fn a_stock_kernel_is_tickless_without_being_told_how() {
+        assert_eq!(fault_of("tickless", STOCK), None);
+        let series_only = (STOCK.0, "tick_restart_twice tickless_stop");
+        assert!(fault_of("tickless", series_only)
+            .unwrap()
+            .contains("tick_restart_twice"));
+    }
+
+    #[test]
+    fn a_mode_that_the_kernel_ignored_is_told() {
+        assert!(fault_of("paratick", PLAIN)
+            .unwrap()
+            .contains("'0-1' should be"));
+        assert!(fault_of("paratick", ("0\n\n", "")).is_some());
+        assert!(fault_of("tickless-stop", STOCK)
+            .unwrap()
+            .contains("tickless_stop"));
+        assert!(fault_of("tickless", VIRTUAL).is_some());
+        assert!(fault_of("tickless+poll", PLAIN)
+            .unwrap()
+            .contains("haltpoll"));
+    }
+}

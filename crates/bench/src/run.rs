@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One bench from its settings to its results.
+
+use super::{
+    bed::{GuestPattern, LabBed},
+    drive::{self, Bed},
+    environment,
+    stock::{self, Stock},
+    store,
+};
+use anyhow::Result;
+use paratick_build::{progress::Events, tools::Tools};
+use paratick_core::{
+    results::{Plan, Results, SCHEMA},
+    size::Size,
+};
+use paratick_machine::{
+    accel::Accel,
+    exec::Exec,
+    host::{Host, HostSpec, Place},
+};
+use std::{path::PathBuf, time::Duration};
+
+/// A kernel image, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub image: PathBuf,
+    pub config: Option<PathBuf>,
+    /// Hash of its patches.
+    pub patches: Option<String>,
+}
+
+pub struct Settings {
+    /// Which bench, as results name it.
+    pub bench: &'static str,
+    pub plan: Plan,
+    pub kernel: Kernel,
+    /// None where the machine is the host.
+    pub host_kernel: Option<Kernel>,
+    pub tools: Tools,
+    pub accel: Accel,
+    pub memory: Size,
+    /// Behind each guest's /dev/vda; none: it has none.
+    pub disk: Option<Size>,
+    /// Virtual time in ns that the emulator charges for each world switch.
+    pub exit_cost_ns: u32,
+    /// CPUs that run at once share virtual time between them.
+    pub parallel_clock: bool,
+    /// Hosts at the same time; none: as many as this machine bears.
+    pub jobs: Option<usize>,
+    pub output: PathBuf,
+    /// Insist on continuing `output`.
+    pub resume: bool,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+}
+
+/// What a bench came to.
+#[derive(Debug)]
+pub struct Outcome {
+    pub results: Results,
+    pub output: PathBuf,
+    /// Guests that an earlier run had already measured.
+    pub resumed_guests: usize,
+}
+
+impl Outcome {
+    /// Everything was measured, and nothing is doubtful.
+    pub fn is_sound(&self) -> bool {
+        let results = &self.results;
+        results.is_complete() && results.problems.is_empty() && results.doubtful().next().is_none()
+    }
+}
+
+/// Measures what is missing.  Results are in the output file after every guest.
+pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
+    let _alone = store::occupy(&settings.output)?;
+    store::check(&settings.output, settings.resume)?;
+    let spec = host_spec(settings);
+    let mut results = store::open(
+        &settings.output,
+        fresh(settings, &spec)?,
+        settings.resume,
+        events,
+    )?;
+    let resumed = drive::order(&results.plan)
+        .filter(|turn| results.has_guest(turn.mode, turn.round))
+        .count();
+    results.summarize();
+    if !results.is_complete() || results.wants_another_round() {
+        let stock = stock::ensure(&settings.plan.workloads, events)?;
+        let more = match results.wants_another_round() {
+            true => settings.plan.modes.len(),
+            false => 0,
+        };
+        let missing = (drive::order(&results.plan).count() - resumed).max(more);
+        let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
+            .map(|_| bed(settings, spec.clone(), stock.clone()))
+            .collect();
+        describe(&mut results, &beds[0].host(events)?.host)?;
+        let mut keep = |results: &Results| store::write(&settings.output, results);
+        let mut beds: Vec<_> = beds.iter_mut().map(|bed| bed as &mut dyn Bed).collect();
+        drive::drive(&mut results, &mut beds, &mut keep, events)?;
+    }
+    Ok(Outcome {
+        results,
+        output: settings.output.clone(),
+        resumed_guests: resumed,
+    })
+}
+
+fn bed(settings: &Settings, spec: HostSpec, stock: Stock) -> LabBed<'_> {
+    LabBed {
+        spec,
+        tools: &settings.tools,
+        guest: GuestPattern {
+            kernel: settings.kernel.image.clone(),
+            memory: settings.memory,
+            disk: settings.disk,
+            append: Vec::new(),
+            stock,
+        },
+        plan: settings.plan.clone(),
+        host: None,
+    }
+}
+
+/// An emulated host keeps one CPU of the machine busy, and neither its counts nor its clock depend
+/// on what else the machine does.  Real hosts would disturb each other.
+fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
+    if spec.place == Place::Here || spec.accel.resolve() != Accel::Tcg {
+        return 1;
+    }
+    let memory = environment::available_memory() / 2 / spec.memory.bytes().max(1);
+    let bearable = (paratick_service::online_cpus() as usize).min(memory as usize);
+    settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
+}
+
+pub(super) fn host_spec(settings: &Settings) -> HostSpec {
+    let (kernel, place) = match &settings.host_kernel {
+        Some(kernel) => (kernel.image.clone(), Place::Lab),
+        None => (PathBuf::new(), Place::Here),
+    };
+    let plan = &settings.plan;
+    let memory = Size(settings.memory.bytes() + settings.disk.map_or(0, Size::bytes));
+    let memory = Size(memory.bytes() * u64::from(plan.guests));
+    let mut spec = HostSpec::for_guests(kernel, plan.vcpus, memory);
+    spec.place = place;
+    spec.accel = settings.accel;
+    spec.plugin_out = true;
+    spec.exit_cost_ns = settings.exit_cost_ns;
+    spec.parallel_clock = settings.parallel_clock;
+    spec
+}
+
+fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
+    Ok(Results {
+        schema: SCHEMA.into(),
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        bench: settings.bench.into(),
+        started: settings.started.clone(),
+        plan: settings.plan.clone(),
+        environment: environment::collect(settings, spec, &settings.plan)?,
+        cells: Vec::new(),
+        problems: Vec::new(),
+    })
+}
+
+/// Adds what only the running host can say.
+fn describe(results: &mut Results, host: &Host) -> Result<()> {
+    let environment = &mut results.environment;
+    environment.host_kernel_version = host.ready().kernel.clone();
+    environment.qemu_command_lines.host = host.command_line().to_vec();
+    let file = "/sys/module/kvm/parameters/halt_poll_ns";
+    let asked = Exec::new(["cat", file]).timeout(Duration::from_secs(30));
+    let said = host.exec(asked)?.stdout;
+    environment.configuration.halt_poll_ns = String::from_utf8_lossy(&said).trim().parse().ok();
+    Ok(())
+}

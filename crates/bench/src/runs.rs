@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running a plan's workloads in guests that are up.
+
+use super::{
+    join,
+    stock::{self, Stock},
+};
+use anyhow::Result;
+use paratick_core::{
+    catalogue::{programs, workloads},
+    idle::IdleEntries,
+    results::{Plan, PlannedWorkload, Program},
+    workload::Report,
+};
+use paratick_machine::{
+    exec::{Exec, ExecResult},
+    failure::Failure,
+    guest::Guest,
+};
+use std::{thread, time::Duration};
+
+/// Wall-clock limit of one run; the longest, on 64 emulated vCPUs, take some minutes.
+const RUN_LIMIT: Duration = Duration::from_secs(900);
+/// Where a program finds its input in the guest, as $DIR, and where it runs: in memory.
+const FOLDER: &str = "/tmp/paratick";
+
+/// One finished run whose counts are still to be fetched.
+pub struct Run {
+    workload: PlannedWorkload,
+    pub repeat: u32,
+    pub window: u32,
+    /// One of each guest, in their order.
+    pub reports: Vec<Report>,
+}
+
+impl Run {
+    /// With the work that was done in all guests: with one thread for each vCPU that is more than
+    /// was asked of each guest.
+    pub fn done(&self) -> PlannedWorkload {
+        PlannedWorkload {
+            work: self.reports.iter().map(|report| report.work).sum(),
+            ..self.workload.clone()
+        }
+    }
+}
+
+/// What the guests did.
+#[derive(Default)]
+pub struct Ran {
+    pub runs: Vec<Run>,
+    pub problems: Vec<String>,
+    /// A workload that did not end: it is still there, and the guests are good for nothing else.
+    pub hung: Option<String>,
+}
+
+/// Runs the workloads in turn, in all guests at once, and all of them again for every repeat: so a
+/// drift within the guests' life meets all of them.  A workload that fails is told and left away;
+/// an error means that the guests themselves are of no more use, nor what was measured in them.
+pub fn all(
+    guests: &[Guest],
+    agent: &str,
+    plan: &Plan,
+    stock: &Stock,
+    ran: &mut dyn FnMut(),
+) -> Result<Ran> {
+    let mut all = Ran::default();
+    let mut workloads = Vec::new();
+    let mut has_io = false;
+    for workload in &plan.workloads {
+        let argv = preparation(workload, agent, stock, has_io);
+        let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
+        let what = format!("preparing {}", workload.workload);
+        if all
+            .note(workload, &what, in_each(guests, prepare))?
+            .is_some()
+        {
+            has_io |= programs::is_io(workload);
+            workloads.push(workload);
+        }
+        if all.hung.is_some() {
+            return Ok(all);
+        }
+    }
+    let mut window = 0;
+    for repeat in 1..=plan.repeats {
+        let mut failed = Vec::new();
+        for workload in &workloads {
+            window += 1;
+            let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
+            let what = format!("running {} (run {repeat})", workload.workload);
+            match all.note(workload, &what, in_each(guests, run))? {
+                Some(reports) => all.runs.push(Run {
+                    workload: (*workload).clone(),
+                    repeat,
+                    window,
+                    reports,
+                }),
+                None => failed.push(workload.workload.clone()),
+            }
+            if all.hung.is_some() {
+                return Ok(all);
+            }
+            ran();
+        }
+        workloads.retain(|workload| !failed.contains(&workload.workload));
+    }
+    Ok(all)
+}
+
+impl Ran {
+    /// What came of `what`; none of what failed, and is told.
+    fn note<T>(
+        &mut self,
+        workload: &PlannedWorkload,
+        what: &str,
+        came: Result<Said<T>>,
+    ) -> Result<Option<T>> {
+        let why = match came {
+            Ok(Ok(came)) => return Ok(Some(came)),
+            Ok(Err(why)) => why,
+            Err(error) => match error.downcast_ref() {
+                Some(Failure::TimeLimit { limit, .. }) => {
+                    self.hung = Some(workload.workload.clone());
+                    format!("it did not end within {} s", limit.as_secs())
+                }
+                _ => return Err(error),
+            },
+        };
+        self.problems.push(format!("{what}: {why}"));
+        Ok(None)
+    }
+}
+
+/// Lets a run's workload run once more, and says what its guests' kernels decided at idle entry.
+/// Its window is not for counting exits: the probes take time.
+pub fn idle_entries(
+    guests: &[Guest],
+    agent: &str,
+    run: &Run,
+) -> Result<Said<(String, IdleEntries)>> {
+    let workload = &run.workload;
+    let again = |guest: &Guest| run_one(guest, agent, workload, 0, &["--idle-entries"]);
+    let reports = match in_each(guests, again)? {
+        Ok(reports) => reports,
+        Err(why) => {
+            let name = &workload.workload;
+            return Ok(Err(format!("counting idle entries of {name}: {why}")));
+        }
+    };
+    let mut sum = IdleEntries::default();
+    for entries in reports.into_iter().filter_map(|report| report.idle_entries) {
+        sum.add(entries);
+    }
+    Ok(Ok((workload.workload.clone(), sum)))
+}
+
+/// What a guest said; the text is why its workload failed.
+type Said<T> = std::result::Result<T, String>;
+
+/// Does something in all guests at once.
+fn in_each<T: Send>(
+    guests: &[Guest],
+    what: impl Fn(&Guest) -> Result<Said<T>> + Sync,
+) -> Result<Said<Vec<T>>> {
+    thread::scope(|scope| {
+        let what = &what;
+        let running: Vec<_> = guests
+            .iter()
+            .map(|guest| scope.spawn(move || what(guest)))
+            .collect();
+        let said = running.into_iter().map(|guest| match guest.join() {
+            Ok(said) => said,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        // All are waited for, whatever the first says.
+        let said: Vec<_> = said.collect();
+        said.into_iter().collect()
+    })
+}
+
+/// What makes a program's folder with its input, and brings all the files that it needs into
+/// memory.  `has_io`: the guest has found out by a run which those of fio are.
+fn preparation(
+    workload: &PlannedWorkload,
+    agent: &str,
+    stock: &Stock,
+    has_io: bool,
+) -> Option<Vec<String>> {
+    let program = workload.program.as_ref()?;
+    let folder = folder(workload);
+    if let Some(stocked) = stock.get(&workload.workload) {
+        return Some(stock::preparation(stocked, agent, &folder));
+    }
+    let script = match has_io && programs::is_io(workload) {
+        true => "true".into(),
+        false => programs::preparation(program, agent),
+    };
+    let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");
+    Some(vec!["sh".into(), "-c".into(), script])
+}
+
+fn prepare(guest: &Guest, workload: &PlannedWorkload, argv: Option<&[String]>) -> Result<Said<()>> {
+    let Some(argv) = argv else {
+        return Ok(Ok(()));
+    };
+    let result = guest.exec(exec(argv.iter().map(String::as_str), workload))?;
+    Ok(checked(&result).map(drop))
+}
+
+fn run_one(
+    guest: &Guest,
+    agent: &str,
+    workload: &PlannedWorkload,
+    window: u32,
+    more: &[&str],
+) -> Result<Said<Report>> {
+    let (work, window) = (workload.work.to_string(), window.to_string());
+    let (name, command) = match &workload.program {
+        None => (workloads::agents_name(&workload.workload), None),
+        Some(Program { command, .. }) => ("program", Some(command.as_str())),
+    };
+    let mut argv = vec![
+        agent, "workload", name, "--work", &work, "--window", &window,
+    ];
+    argv.extend(more);
+    argv.extend(
+        command
+            .map(|command| ["--root", programs::ROOT, "--", "sh", "-c", command])
+            .into_iter()
+            .flatten(),
+    );
+    let result = guest.exec(exec(argv, workload))?;
+    Ok(checked(&result)
+        .and_then(|result| join::report(&result.stdout).map_err(|error| format!("{error:#}"))))
+}
+
+fn folder(workload: &PlannedWorkload) -> String {
+    format!("{FOLDER}/{}", workload.workload)
+}
+
+fn exec<'a>(argv: impl IntoIterator<Item = &'a str>, workload: &PlannedWorkload) -> Exec {
+    let mut exec = Exec::new(argv).timeout(RUN_LIMIT);
+    if workload.program.is_some() {
+        exec.cwd = folder(workload).into();
+        exec.env.push(("DIR".into(), folder(workload)));
+    }
+    exec
+}
+
+fn checked(result: &ExecResult) -> Said<&ExecResult> {
+    if result.code == 0 {
+        return Ok(result);
+    }
+    let said = String::from_utf8_lossy(&result.stderr);
+    Err(format!(
+        "it ended with code {}: {}",
+        result.code,
+        said.trim()
+    ))
+}

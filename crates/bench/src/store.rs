@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The results file on disk: whole at any time, continued where it was interrupted.
+
+use anyhow::{Context, Result};
+use paratick_build::{
+    cache,
+    progress::{Event, Events},
+};
+use paratick_core::catalogue::programs;
+use paratick_core::results::{self, Cell, Results};
+use rustix::fs::{flock, FlockOperation};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// Held while a file is written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// An output that cannot be used as asked; nothing has been measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BadOutput {
+    #[error("cannot write results to {}: {why}\nhint: name a file in a folder you can write to with --output", path.display())]
+    NotWritable { path: PathBuf, why: String },
+    #[error("{} cannot be continued: {why}", path.display())]
+    NotResults { path: PathBuf, why: String },
+    #[error("{} was measured in another environment and cannot be continued here: {what}\nhint: leave --resume away (the file is kept under another name), or name another --output", path.display())]
+    OtherEnvironment { path: PathBuf, what: String },
+    #[error("{} cannot be continued with this selection: it also holds {what}\nhint: name that too, or leave --resume away (the file is kept under another name)", path.display())]
+    OtherSelection { path: PathBuf, what: String },
+    #[error("another paratick is measuring into {}\nhint: wait for it, or name another --output", path.display())]
+    Busy { path: PathBuf },
+    #[error("there is nothing to resume: {what}\nhint: leave --resume away to begin")]
+    Nothing { what: String },
+}
+
+/// Waits for a file that is being written, and lets no other be begun: for a signal that ends the
+/// program.
+pub fn finish_writing() {
+    std::mem::forget(WRITING.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Where results go that nobody gave a place: named by when they began.
+pub fn default_path(bench: &str, folder: bool, started: &str) -> Result<PathBuf> {
+    let time: String = started.chars().filter(|c| !":-".contains(*c)).collect();
+    let end = if folder { "" } else { ".json" };
+    Ok(cache::dir()?
+        .join("results")
+        .join(format!("{bench}-{time}{end}")))
+}
+
+/// The newest results that nobody gave a place.
+pub fn latest(bench: &str, is_folder: bool) -> Result<PathBuf> {
+    let folder = cache::dir()?.join("results");
+    let prefix = format!("{bench}-");
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    files
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(&prefix)
+                && path.is_dir() == is_folder
+                // Not the time line beside it.
+                && (is_folder || name.matches('.').count() == 1 && name.ends_with(".json"))
+        })
+        .max()
+        .ok_or_else(|| {
+            let what = format!("no results in {}", folder.display());
+            BadOutput::Nothing { what }.into()
+        })
+}
+
+/// Keeps other benches from measuring into `path` until it is dropped, also by a crash: of two that
+/// write the whole file, the later one would drop what the other has found.
+pub fn occupy(path: &Path) -> Result<File> {
+    let locks = cache::dir()?.join("work");
+    fs_err::create_dir_all(&locks)?;
+    let key = cache::key([std::path::absolute(path)?.as_os_str().as_encoded_bytes()]);
+    let file = locks.join(format!("results-{key}.lock"));
+    let lock = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let path = path.to_path_buf();
+        return Err(BadOutput::Busy { path }.into());
+    }
+    Ok(lock)
+}
+
+/// Replaces the file at once, or leaves it as it was.
+pub fn write(path: &Path, results: &Results) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(results).context("results are plain data")?;
+    text.push('\n');
+    replace(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+}
+
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut file = tempfile::Builder::new()
+        .prefix(".paratick-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder(path))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Fails early where `path` could not be written, or continued, hours later.
+pub fn check(path: &Path, resume: bool) -> Result<()> {
+    check_writable(path)?;
+    match read_if_there(path)? {
+        Some(text) => parse(path, &text).map(drop),
+        None if resume => Err(nothing_at(path).into()),
+        None => Ok(()),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Results> {
+    let path = path.to_path_buf();
+    results::read(text).map_err(|error| {
+        let why = error.to_string();
+        BadOutput::NotResults { path, why }.into()
+    })
+}
+
+fn nothing_at(path: &Path) -> BadOutput {
+    let what = format!("{} does not exist", path.display());
+    BadOutput::Nothing { what }
+}
+
+/// Makes the folder, if it is in our own cache.
+pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
+    let bad = |why: String| BadOutput::NotWritable {
+        path: path.to_path_buf(),
+        why,
+    };
+    // A rename would put a plain file in the place of a device.
+    if path.exists() && !path.is_file() {
+        return Err(bad("it is there, and is not a plain file".into()));
+    }
+    if path.file_name().is_none() {
+        return Err(bad("it has no file name".into()));
+    }
+    let in_cache = cache::dir().is_ok_and(|cache| path.starts_with(cache));
+    if in_cache {
+        std::fs::create_dir_all(folder(path)).map_err(|error| bad(error.to_string()))?;
+    }
+    tempfile::tempfile_in(folder(path))
+        .map(drop)
+        .map_err(|error| bad(error.to_string()))
+}
+
+/// Results at `path` that `fresh` continues: those with its fingerprint.  Without `resume`, a
+/// finished or foreign-made measurement is kept aside as `.old` and measured anew.
+pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
+    let Some(text) = read_if_there(path)? else {
+        return match resume {
+            true => Err(nothing_at(path).into()),
+            false => Ok(fresh),
+        };
+    };
+    let found = parse(path, &text)?;
+    if let Some(what) = difference(&found, &fresh) {
+        if resume {
+            let path = path.to_path_buf();
+            return Err(BadOutput::OtherEnvironment { path, what }.into());
+        }
+        return set_aside(path, &what, fresh, events);
+    }
+    if let Some(what) = left_out(&found, &fresh) {
+        if resume {
+            let path = path.to_path_buf();
+            return Err(BadOutput::OtherSelection { path, what }.into());
+        }
+        return set_aside(path, &format!("it also holds {what}"), fresh, events);
+    }
+    let mut plan = fresh.plan.clone();
+    // Rounds that were added because intervals were too wide.
+    let most = plan.rounds_at_most.unwrap_or(0);
+    plan.rounds = plan.rounds.max(found.plan.rounds.min(most));
+    let mut environment = found.environment.clone();
+    // A file of an older program does not say what its samples were measured with.
+    let measured = packages_of_cells(&found);
+    let mut versions = fresh.environment.packages.clone();
+    versions.retain(|name, _| !measured.contains(name.as_str()));
+    environment.packages.extend(versions);
+    let continued = Results {
+        plan,
+        environment,
+        // The first measurement's own: its guests' command lines are in it.
+        ..found
+    };
+    if continued.is_complete() && !continued.wants_another_round() && !resume {
+        return set_aside(path, "it is complete", fresh, events);
+    }
+    Ok(continued)
+}
+
+fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<Results> {
+    let named = |ending: String| {
+        let mut old = path.as_os_str().to_owned();
+        old.push(ending);
+        old
+    };
+    let mut old = named(".old".into());
+    for number in 2.. {
+        if !Path::new(&old).exists() {
+            break;
+        }
+        old = named(format!(".old{number}"));
+    }
+    fs_err::rename(path, &old)?;
+    events(Event::Warning(format!(
+        "{} already holds results and is measured anew ({why}); kept as {}",
+        path.display(),
+        Path::new(&old).display()
+    )));
+    Ok(fresh)
+}
+
+/// What keeps two measurements from being one.
+fn difference(found: &Results, fresh: &Results) -> Option<String> {
+    if let Some(workload) = changed_workload(found, fresh) {
+        return Some(format!("workload {workload} is another there"));
+    }
+    let (old, new) = (&found.environment, &fresh.environment);
+    if found.bench != fresh.bench {
+        return Some(format!("it is of bench {}", found.bench));
+    }
+    if let Some(package) = changed_package(found, fresh) {
+        return Some(format!("the version of the package {package} differs"));
+    }
+    if old.fingerprint == new.fingerprint {
+        return None;
+    }
+    let (was, is) = (&old.configuration, &new.configuration);
+    let reasons = [
+        (found.plan.vcpus != fresh.plan.vcpus, "the number of vCPUs"),
+        (was.kernel_sha256 != is.kernel_sha256, "the guests' kernel"),
+        (
+            was.host_kernel_sha256 != is.host_kernel_sha256,
+            "the host's kernel",
+        ),
+        (was.accelerator != is.accelerator, "the accelerator"),
+        (old.qemu_version != new.qemu_version, "QEMU's version"),
+    ];
+    let differ: Vec<_> = reasons
+        .iter()
+        .filter(|(differs, _)| *differs)
+        .map(|(_, what)| *what)
+        .collect();
+    Some(match differ.as_slice() {
+        [] if new.configuration.host_is_machine => {
+            "this machine's kernel, how KVM is set, QEMU or the agent differs".into()
+        }
+        [] => "the emulator or the agent differs, or the cost of an exit".into(),
+        [one] => format!("{one} differs"),
+        several => format!("{} differ", several.join(", ")),
+    })
+}
+
+/// Measured, and not planned any more: with another plan the rest of the file would have none.
+fn left_out(found: &Results, fresh: &Results) -> Option<String> {
+    let (modes, workloads) = (&fresh.plan.modes, &fresh.plan.workloads);
+    let planned = |cell: &Cell| workloads.iter().any(|one| one.workload == cell.workload);
+    let mut left: Vec<String> = Vec::new();
+    for cell in &found.cells {
+        let what = match (planned(cell), modes.contains(&cell.mode)) {
+            (true, true) => continue,
+            (false, _) => cell.workload.clone(),
+            (true, false) => cell.mode.to_string(),
+        };
+        if !left.contains(&what) {
+            left.push(what);
+        }
+    }
+    (!left.is_empty()).then(|| left.join(", "))
+}
+
+/// A workload that both plan, and whose work or program differs.  A selection may differ.
+fn changed_workload<'a>(found: &Results, fresh: &'a Results) -> Option<&'a str> {
+    let old = &found.plan.workloads;
+    let changed = fresh.plan.workloads.iter().find(|new| {
+        old.iter()
+            .any(|old| old.workload == new.workload && old != *new)
+    });
+    changed.map(|workload| workload.workload.as_str())
+}
+
+/// Of the programs that have samples.
+fn packages_of_cells(results: &Results) -> BTreeSet<&'static str> {
+    let has_cell = |name: &str| results.cells.iter().any(|cell| cell.workload == name);
+    let planned = results.plan.workloads.iter();
+    let measured = planned.filter(|planned| has_cell(&planned.workload));
+    measured.flat_map(programs::packages).collect()
+}
+
+/// One that samples were measured with in another version.
+fn changed_package(found: &Results, fresh: &Results) -> Option<&'static str> {
+    let (old, new) = (&found.environment.packages, &fresh.environment.packages);
+    packages_of_cells(found).into_iter().find(|name| {
+        let versions = old.get(*name).zip(new.get(*name));
+        versions.is_some_and(|(old, new)| old != new)
+    })
+}
+
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match fs_err::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(BadOutput::NotWritable {
+            path: path.to_path_buf(),
+            why: error.to_string(),
+        }
+        .into()),
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests;

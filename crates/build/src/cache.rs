@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where built things are kept: outside the tree, keyed by what they are made of.
+
+use anyhow::{bail, Context, Result};
+use paratick_service::guest::{is_hidden, OWN_FOLDERS, SHOW};
+use sha2::{Digest, Sha256};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+/// `$PARATICK_CACHE`, else `$XDG_CACHE_HOME/paratick`, else `~/.cache/paratick`.
+pub fn dir() -> Result<PathBuf> {
+    let dir = named()?;
+    // Links lead elsewhere in a guest.
+    match dir.canonicalize() {
+        Ok(found) => Ok(found),
+        Err(_) => std::path::absolute(dir).context("the cache's path"),
+    }
+}
+
+fn named() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("PARATICK_CACHE") {
+        return Ok(dir.into());
+    }
+    if let Some(dir) = env::var_os("XDG_CACHE_HOME") {
+        return Ok(PathBuf::from(dir).join("paratick"));
+    }
+    let home = env::var_os("HOME")
+        .context("no place for the cache: HOME is not set\nhint: set PARATICK_CACHE to a folder")?;
+    Ok(PathBuf::from(home).join(".cache/paratick"))
+}
+
+/// The kernel parameter that shows the cache to a host or guest which would not see it.
+pub fn shown() -> Result<Option<String>> {
+    shown_at(&dir()?)
+}
+
+fn shown_at(dir: &Path) -> Result<Option<String>> {
+    if !is_hidden(dir) {
+        return Ok(None);
+    }
+    let name = dir.display().to_string();
+    if OWN_FOLDERS.iter().any(|own| dir == Path::new(own)) {
+        bail!("the cache cannot be {name}: guests have a folder of their own there\nhint: set PARATICK_CACHE to a folder in {name}, or elsewhere");
+    }
+    if name.contains(|c: char| c.is_whitespace() || c == '"') {
+        bail!("the cache {name:?} cannot be shown to guests\nhint: set PARATICK_CACHE to a folder without spaces in its name");
+    }
+    Ok(Some(format!("{SHOW}={name}")))
+}
+
+/// A key of 16 hex digits for what something is made of; the order of `parts` matters.
+pub fn key<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize()[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_shown_where_guests_have_a_folder_of_their_own() {
+        let shown = |path: &str| shown_at(Path::new(path));
+        assert_eq!(shown("/root/.cache/paratick").unwrap(), None);
+        assert_eq!(shown("/var/cache").unwrap(), None);
+        let expected = Some("PARATICK_SHOW=/tmp/a/cache".to_string());
+        assert_eq!(shown("/tmp/a/cache").unwrap(), expected);
+        for bad in ["/tmp", "/dev/shm", "/tmp/a b"] {
+            let error = shown(bad).unwrap_err().to_string();
+            assert!(error.contains("hint: "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a lab is made of, built from source and kept in the cache: kernels and the emulator.
+
+pub mod cache;
+pub mod emulator;
+pub mod kernel;
+pub mod progress;
+pub mod repo;
+pub mod requirements;
+pub mod tools;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The programs that a lab is made of.
+
+use crate::{
+    cache,
+    emulator::{self, Emulator, Variant},
+    progress::Events,
+};
+use anyhow::{bail, Result};
+use paratick_service::find_program;
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+const QEMU: &str = "qemu-system-x86_64";
+const AGENT: &str = "paratick-agent";
+
+/// Everything is a path of the machine; the host and the guests see the same files.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// Runs the host, and in it the guests.
+    pub qemu: PathBuf,
+    /// Folders of firmware, for a QEMU that does not know its own.
+    pub firmware: Vec<PathBuf>,
+    pub agent: PathBuf,
+    /// The emulator's plugin that counts world switches.
+    pub plugin: Option<PathBuf>,
+    /// The kernel parameter that shows the cache to hosts and guests, where they need one for it.
+    pub shown: Option<String>,
+}
+
+impl Tools {
+    /// For the lab: its own emulator, built unless the cache has it.
+    pub fn find(events: Events) -> Result<Tools> {
+        // The agent first: what is quickly found missing should not be found after a build.
+        let agent = find_agent()?;
+        Tools::with(emulator::ensure(events)?, agent)
+    }
+
+    /// For showing what would be run: nothing is built.
+    pub fn built() -> Result<Tools> {
+        let agent = find_agent()?;
+        if let Some(qemu) = named_qemu()? {
+            return Tools::with(emulator::named(qemu)?, agent);
+        }
+        match emulator::built(Variant::Fixed)? {
+            Some(emulator) => Tools::with(emulator, agent),
+            None => bail!(
+                "the lab's emulator is not built\nhint: `paratick emulator build` builds it, once"
+            ),
+        }
+    }
+
+    /// For this machine as the host: the QEMU that it has.
+    pub fn of_the_machine() -> Result<Tools> {
+        let agent = find_agent()?;
+        let qemu = named_qemu()?.map_or_else(system_qemu, Ok)?;
+        Tools::with(emulator::named(qemu)?, agent)
+    }
+
+    pub fn with(emulator: Emulator, agent: PathBuf) -> Result<Tools> {
+        Ok(Tools {
+            qemu: emulator.qemu,
+            firmware: emulator.firmware,
+            plugin: emulator.plugin,
+            agent,
+            shown: cache::shown()?,
+        })
+    }
+}
+
+/// The agent: `$PARATICK_AGENT`, else next to this program.
+pub fn find_agent() -> Result<PathBuf> {
+    if let Some(agent) = env::var_os("PARATICK_AGENT") {
+        let agent = PathBuf::from(agent);
+        if !agent.is_file() {
+            bail!(
+                "PARATICK_AGENT is {}, which is not a file\nhint: unset it, or build the agent with `make`",
+                agent.display()
+            );
+        }
+        return absolute(&agent);
+    }
+    let here = env::current_exe()?;
+    let places = [here.parent(), here.parent().and_then(Path::parent)];
+    let found = places
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(AGENT))
+        .find(|file| file.is_file());
+    match found {
+        Some(agent) => absolute(&agent),
+        None => bail!(
+            "no {AGENT} next to {}\nhint: build it with `make`, or set PARATICK_AGENT to it",
+            here.display()
+        ),
+    }
+}
+
+/// An emulator named by the user (`$PARATICK_QEMU`), if any.
+pub fn named_qemu() -> Result<Option<PathBuf>> {
+    let Some(name) = env::var_os("PARATICK_QEMU") else {
+        return Ok(None);
+    };
+    let name = name.to_string_lossy();
+    let path = env::var("PATH").unwrap_or_default();
+    match find_program(&name, &path) {
+        Some(file) => Ok(Some(absolute(&file)?)),
+        None => bail!(
+            "PARATICK_QEMU is {name}, which is not a program\nhint: unset it to use the lab's own emulator"
+        ),
+    }
+}
+
+/// The distribution's QEMU.
+pub fn system_qemu() -> Result<PathBuf> {
+    let path = env::var("PATH").unwrap_or_default();
+    match find_program(QEMU, &path) {
+        Some(file) => absolute(&file),
+        None => bail!("no {QEMU} on this machine\nhint: apt install qemu-system-x86"),
+    }
+}
+
+fn absolute(file: &Path) -> Result<PathBuf> {
+    Ok(fs_err::canonicalize(file)?)
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What there is to measure: benches, their guests, workloads and programs.
+
+pub mod programs;
+pub mod sets;
+pub mod workloads;
