@@ -4,7 +4,7 @@
 use crate::support::{guest_on, kernel, text, tools, workload};
 use assert_cmd::Command;
 use paratick_core::{cause::Cause, size::Size};
-use paratick_machine::host::{Host, HostSpec};
+use paratick_machine::{backend::EMULATED, host::Host, spec::HostSpec};
 use std::{fs, time::Duration};
 
 /// Longer than the stress takes on a busy machine, a build of the second variant included.
@@ -51,9 +51,9 @@ struct Busy {
 }
 
 fn busy(vcpus: u32, parallel_clock: bool) -> Busy {
-    let mut spec = HostSpec::for_guests(kernel(), vcpus, Size::mib(512));
-    spec.parallel_clock = parallel_clock;
-    spec.plugin_out = true;
+    let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(512));
+    spec.emulation.parallel_clock = parallel_clock;
+    spec.emulation.count_world_switches = true;
     let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
     let guest = guest_on(&host, kernel(), vcpus, "tickless", &[]);
     let measured = workload(&host, &guest, "cpu", &["--work", "50"]);
@@ -127,8 +127,8 @@ fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
 /// that is lost there costs dozens of milliseconds, because an idle guest with virtual ticks has none.
 #[test]
 fn a_wake_up_between_sti_and_hlt_is_not_lost() {
-    let mut spec = HostSpec::for_guests(kernel(), 4, Size::mib(512));
-    spec.parallel_clock = true;
+    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(512));
+    spec.emulation.parallel_clock = true;
     let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
     let guest = guest_on(&host, kernel(), 4, "paratick", &[]);
     let once = || {

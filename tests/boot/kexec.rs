@@ -3,10 +3,7 @@
 
 use crate::support::{host_for, kernel, mode, sh, text, tools};
 use paratick_core::size::Size;
-use paratick_machine::{
-    guest::GuestSpec,
-    host::{Host, Place},
-};
+use paratick_machine::{backend::EMULATED, guest::GuestSpec, host::Host};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// The first process of both kernels.  The parameters `then=` say what the first does at its end.
@@ -48,7 +45,7 @@ fn console(host: &Host, append: &[&str]) -> String {
     spec.append
         .extend(append.iter().map(|word| word.to_string()));
     let quoted: Vec<String> = spec
-        .command_line(&tools, host.run_folder(), Place::Lab)
+        .command_line(&tools, host.run_folder(), EMULATED)
         .iter()
         .map(|word| format!("'{word}'"))
         .collect();

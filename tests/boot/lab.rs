@@ -5,10 +5,12 @@ use crate::support::{kernel, lab_run, mode, sh, text, tools, Pair, PATIENCE};
 use assert_cmd::assert::OutputAssertExt;
 use paratick_core::{size::Size, wire::TerminalSize};
 use paratick_machine::{
+    backend::EMULATED,
     exec::{Exec, Input},
     failure::Failure,
     guest::{Disk, GuestSpec},
-    host::{Host, HostSpec},
+    host::Host,
+    spec::HostSpec,
 };
 use std::{
     fs,
@@ -189,7 +191,7 @@ fn a_command_that_is_not_there_is_an_error(pair: &Pair) {
 #[test]
 fn several_guests_share_a_host() {
     let memory = Size::mib(256);
-    let host = HostSpec::for_guests(kernel(), 4, Size::mib(1024));
+    let host = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(1024));
     let host = Host::boot(host, &tools(), &mut |_| {}).unwrap();
     let names = ["periodic", "tickless", "tickless-stop", "paratick"];
     let guests: Vec<_> = names

@@ -8,9 +8,11 @@ use paratick_build::{
 };
 use paratick_core::{mode::Mode, size::Size};
 use paratick_machine::{
+    backend::EMULATED,
     exec::{Exec, ExecResult},
     guest::{Guest, GuestSpec},
-    host::{Host, HostSpec},
+    host::Host,
+    spec::HostSpec,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -54,7 +56,7 @@ pub struct Pair {
 impl Pair {
     pub fn boot(vcpus: u32, mode_name: &str) -> Pair {
         let memory = Size::mib(512);
-        let host = HostSpec::for_guests(kernel(), vcpus, memory);
+        let host = HostSpec::for_guests(EMULATED, kernel(), vcpus, memory);
         let host = Host::boot(host, &tools(), &mut |_| {}).unwrap();
         let guest = GuestSpec::new(kernel(), vcpus, memory, mode(mode_name));
         let guest = host.start_guest(guest).unwrap();
@@ -83,8 +85,8 @@ pub fn base_kernel() -> PathBuf {
 
 /// A host that has room for a guest while the one before it ends.
 pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
-    let mut spec = HostSpec::for_guests(kernel, vcpus, Size::mib(1024));
-    spec.append = append.iter().map(|word| word.to_string()).collect();
+    let mut spec = HostSpec::for_guests(EMULATED, kernel, vcpus, Size::mib(1024));
+    spec.boot.append = append.iter().map(|word| word.to_string()).collect();
     let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
     host.counting_start().unwrap();
     host

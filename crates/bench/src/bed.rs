@@ -19,7 +19,8 @@ use paratick_core::{
 };
 use paratick_machine::{
     guest::{Disk, Guest, GuestSpec},
-    host::{Host, HostSpec},
+    host::Host,
+    spec::HostSpec,
 };
 use std::path::PathBuf;
 

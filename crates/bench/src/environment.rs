@@ -9,10 +9,7 @@ use paratick_core::{
     results::{Configuration, Environment, Machine, Plan, PlannedWorkload, QemuCommandLines},
     units::Hz,
 };
-use paratick_machine::{
-    accel::Accel,
-    host::{HostSpec, Place},
-};
+use paratick_machine::spec::HostSpec;
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -25,8 +22,8 @@ use std::{
 
 /// Kernel versions and command lines follow when host and guests are up.
 pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
-    let here = spec.place == Place::Here;
-    let accel = spec.accel.resolve();
+    let boots = spec.backend.boots();
+    let host = spec.facts();
     let config = settings
         .kernel
         .config
@@ -35,10 +32,9 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         .transpose()?;
     let configuration = Configuration {
         kernel_sha256: sha256(&settings.kernel.image)?,
-        host_kernel_sha256: if here {
-            String::new()
-        } else {
-            sha256(&spec.kernel)?
+        host_kernel_sha256: match boots {
+            true => sha256(&spec.boot.kernel)?,
+            false => String::new(),
         },
         hz: config
             .as_ref()
@@ -46,22 +42,14 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
             .map(Hz),
         kernel_config: config,
         guest_memory_bytes: settings.memory.bytes(),
-        host_cpus: if here {
-            paratick_service::online_cpus()
-        } else {
-            spec.cpus
-        },
-        host_memory_bytes: if here {
-            machine().memory_bytes
-        } else {
-            spec.memory.bytes()
-        },
+        host_cpus: host.cpus,
+        host_memory_bytes: host.memory.bytes(),
         halt_poll_ns: None,
-        host_is_machine: here,
-        accelerator: (!here).then(|| accel.to_string()),
-        ns_per_instruction: (!here && accel == Accel::Tcg).then_some(1),
-        exit_cost_ns: (!here && accel == Accel::Tcg).then_some(spec.exit_cost_ns),
-        parallel_clock: !here && accel == Accel::Tcg && settings.parallel_clock,
+        host_is_machine: !boots,
+        accelerator: host.accelerator,
+        ns_per_instruction: host.ns_per_instruction,
+        exit_cost_ns: host.exit_cost_ns,
+        parallel_clock: host.parallel_clock,
     };
     Ok(Environment {
         kernel_version: String::new(),

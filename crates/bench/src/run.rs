@@ -17,7 +17,8 @@ use paratick_core::{
 use paratick_machine::{
     accel::Accel,
     exec::Exec,
-    host::{Host, HostSpec, Place},
+    host::Host,
+    spec::{Backend, HostSpec},
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -35,9 +36,10 @@ pub struct Settings {
     pub bench: &'static str,
     pub plan: Plan,
     pub kernel: Kernel,
-    /// None where the machine is the host.
+    /// None where the backend boots none.
     pub host_kernel: Option<Kernel>,
     pub tools: Tools,
+    pub backend: &'static dyn Backend,
     pub accel: Accel,
     pub memory: Size,
     /// Behind each guest's /dev/vda; none: it has none.
@@ -128,28 +130,26 @@ fn bed(settings: &Settings, spec: HostSpec, stock: Stock) -> LabBed<'_> {
 /// An emulated host keeps one CPU of the machine busy, and neither its counts nor its clock depend
 /// on what else the machine does.  Real hosts would disturb each other.
 fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
-    if spec.place == Place::Here || spec.accel.resolve() != Accel::Tcg {
+    let facts = spec.facts();
+    if facts.ns_per_instruction.is_none() {
         return 1;
     }
-    let memory = environment::available_memory() / 2 / spec.memory.bytes().max(1);
+    let memory = environment::available_memory() / 2 / facts.memory.bytes().max(1);
     let bearable = (paratick_service::online_cpus() as usize).min(memory as usize);
     settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
 }
 
 pub(super) fn host_spec(settings: &Settings) -> HostSpec {
-    let (kernel, place) = match &settings.host_kernel {
-        Some(kernel) => (kernel.image.clone(), Place::Lab),
-        None => (PathBuf::new(), Place::Here),
-    };
+    let kernel = settings.host_kernel.as_ref();
+    let kernel = kernel.map_or(PathBuf::new(), |kernel| kernel.image.clone());
     let plan = &settings.plan;
     let memory = Size(settings.memory.bytes() + settings.disk.map_or(0, Size::bytes));
     let memory = Size(memory.bytes() * u64::from(plan.guests));
-    let mut spec = HostSpec::for_guests(kernel, plan.vcpus, memory);
-    spec.place = place;
-    spec.accel = settings.accel;
-    spec.plugin_out = true;
-    spec.exit_cost_ns = settings.exit_cost_ns;
-    spec.parallel_clock = settings.parallel_clock;
+    let mut spec = HostSpec::for_guests(settings.backend, kernel, plan.vcpus, memory);
+    spec.emulation.accel = settings.accel;
+    spec.emulation.count_world_switches = true;
+    spec.emulation.exit_cost_ns = settings.exit_cost_ns;
+    spec.emulation.parallel_clock = settings.parallel_clock;
     spec
 }
 

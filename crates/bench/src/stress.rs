@@ -15,10 +15,12 @@ use paratick_build::{
 use paratick_core::{mode::Mode, size::Size};
 use paratick_machine::{
     accel::Accel,
+    backend::EMULATED,
     exec::Exec,
     failure::Failure,
     guest::{Guest, GuestSpec},
-    host::{Host, HostSpec},
+    host::Host,
+    spec::HostSpec,
 };
 use std::{
     path::PathBuf,
@@ -81,8 +83,8 @@ impl Stress {
     pub fn run(&self, events: Events) -> Result<Outcome> {
         let begun = Instant::now();
         let tools = Tools::with(self.emulator.clone(), tools::find_agent()?)?;
-        let mut spec = HostSpec::for_guests(&self.kernel, 2, Size::mib(256));
-        spec.accel = Accel::Tcg;
+        let mut spec = HostSpec::for_guests(EMULATED, &self.kernel, 2, Size::mib(256));
+        spec.emulation.accel = Accel::Tcg;
         let mut outcome = Outcome {
             verdict: Verdict::Sound,
             counts: Counts::default(),

@@ -106,7 +106,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Timeline> {
     };
     let mut spec = host_spec(settings);
     // It counts world switches, which nobody asks for here.
-    spec.plugin_out = false;
+    spec.emulation.count_world_switches = false;
     let mut timeline = Timeline {
         schema: SCHEMA.into(),
         tool_version: env!("CARGO_PKG_VERSION").into(),

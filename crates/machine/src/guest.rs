@@ -2,11 +2,10 @@
 //! A guest on a host of the lab's.
 
 use crate::{
+    booted::{boot_took_too_long, Booted},
     exec::{self, Exec, ExecResult, Finished, OutputSink},
-    failure::Failure,
-    host::{boot_limit, Place, Shared},
-    link::{place, Started},
-    qemu,
+    link::{Started, HOST},
+    spec::{boot_limit, Backend},
 };
 use anyhow::Result;
 use paratick_build::tools::Tools;
@@ -16,7 +15,7 @@ use paratick_core::{
     size::Size,
     wire::{DiskSource, GuestConfig, GuestId, Machine, Ready, Request},
 };
-use paratick_service::guest::{command_line, Places};
+use paratick_service::guest::command_line;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -43,7 +42,7 @@ pub struct GuestSpec {
 /// What is behind a guest's `/dev/vda`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// The scratch disk of this number (from 0) of the host's [`crate::host::HostSpec::disks`].
+    /// The scratch disk of this number (from 0) of the host's [`crate::spec::HostSpec::disks`].
     Scratch(usize),
     /// An empty file in the host's memory: nothing of the machine's timing is in it.
     Memory(Size),
@@ -64,7 +63,7 @@ impl GuestSpec {
         }
     }
 
-    fn config(&self, tools: &Tools, run: &Path, place: Place) -> GuestConfig {
+    fn config(&self, tools: &Tools, run: &Path, backend: &dyn Backend) -> GuestConfig {
         GuestConfig {
             qemu: tools.qemu.clone(),
             firmware: tools.firmware.clone(),
@@ -75,44 +74,33 @@ impl GuestSpec {
             mode: self.mode,
             machine: self.machine,
             append: tools.shown.iter().chain(&self.append).cloned().collect(),
-            disk: self.disk.map(|disk| match (disk, place) {
-                (Disk::Memory(size), _) => DiskSource::Memory(size),
-                (Disk::Scratch(number), Place::Lab) => DiskSource::File(qemu::disk_in_host(number)),
-                (Disk::Scratch(number), Place::Here) => DiskSource::File(qemu::disk(run, number)),
+            disk: self.disk.map(|disk| match disk {
+                Disk::Memory(size) => DiskSource::Memory(size),
+                Disk::Scratch(number) => DiskSource::File(backend.disk(run, number)),
             }),
             pins: self.pins.clone(),
         }
     }
 
     /// The command line the host would start this guest with, for showing.
-    pub fn command_line(&self, tools: &Tools, run: &Path, place: Place) -> Vec<String> {
-        let places = match place {
-            Place::Lab => Places {
-                machine: "/run/paratick/machine".into(),
-                state: "/run/paratick/guest1".into(),
-            },
-            Place::Here => Places {
-                machine: "/".into(),
-                state: run.join("guest1"),
-            },
-        };
-        command_line(&self.config(tools, run, place), &places)
+    pub fn command_line(&self, tools: &Tools, run: &Path, backend: &dyn Backend) -> Vec<String> {
+        command_line(&self.config(tools, run, backend), &backend.places(run))
     }
 }
 
 /// A running guest.  Dropping it ends it.
 pub struct Guest {
     id: GuestId,
-    host: Arc<Shared>,
+    host: Arc<Booted>,
     started: Started,
     ready: Ready,
 }
 
 impl Guest {
-    pub(crate) fn start(host: &Arc<Shared>, spec: GuestSpec) -> Result<Guest> {
+    pub(crate) fn start(host: &Arc<Booted>, spec: GuestSpec) -> Result<Guest> {
         let id = host.link.number();
         let deadline = Instant::now() + spec.timeout;
-        let config = spec.config(&host.tools, host.run.path(), host.spec.place);
+        let config = spec.config(&host.tools, host.run.path(), host.spec.backend);
         // Whatever happens from here on, the guest ends.
         let started = Started {
             pid: 0,
@@ -126,7 +114,7 @@ impl Guest {
             ready: Ready::default(),
         };
         host.link.request(
-            crate::link::HOST,
+            HOST,
             &Request::StartGuest {
                 guest: id,
                 config: Box::new(config),
@@ -148,12 +136,7 @@ impl Guest {
                 self.ready = ready;
                 Ok(())
             }
-            None => {
-                let what = format!("the boot of the {}", place(id));
-                let lines = Vec::new();
-                let error = Failure::TimeLimit { what, limit, lines };
-                Err(self.host.explain(id, error.into()))
-            }
+            None => Err(self.host.explain(id, boot_took_too_long(id, limit))),
         }
     }
 
@@ -207,6 +190,6 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         let stop = Request::StopGuest { guest: self.id };
-        let _ = self.host.link.request(crate::link::HOST, &stop);
+        let _ = self.host.link.request(HOST, &stop);
     }
 }

@@ -2,13 +2,15 @@
 //! Hosts and guests: booted, spoken to, ended.
 
 pub mod accel;
+pub mod backend;
+mod booted;
 pub mod console;
 pub mod exec;
 pub mod failure;
 pub mod guest;
 pub mod host;
 mod link;
-mod qemu;
 pub mod run_folder;
+pub mod spec;
 
 pub use link::ConsoleSink;

@@ -5,7 +5,7 @@ use super::{
     kernel::Choice,
     measure::{sort, Bench, Place},
 };
-use crate::Usage;
+use crate::{lab::options::host, Usage};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_build::{kernel::DEFAULT_BASE, tools};
@@ -14,7 +14,7 @@ use paratick_core::{
     mode::{Mode, TickMode},
     size::Size,
 };
-use paratick_machine::accel::Accel;
+use paratick_machine::{accel::Accel, spec::Backend};
 use std::{fmt::Display, path::PathBuf};
 
 #[derive(Args)]
@@ -47,8 +47,8 @@ pub struct Common {
     #[arg(long, value_name = "KERNEL")]
     host_kernel: Option<String>,
     /// Which host: one in the lab, or this machine (needs root, KVM, and for paratick its kernel)
-    #[arg(long, value_enum, default_value_t = At::Lab)]
-    pub(super) host: At,
+    #[arg(long, default_value = "lab", value_parser = host())]
+    pub(super) host: &'static dyn Backend,
     /// How the lab's host runs: by hardware virtualization, by emulation, or whichever works
     #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
     pub(super) accel: Accel,
@@ -73,12 +73,6 @@ pub struct Common {
 pub enum Format {
     Text,
     Json,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum At {
-    Lab,
-    Here,
 }
 
 /// The kernels as they were named, checked as far as that goes without building them.
@@ -157,15 +151,15 @@ impl Common {
             let modes = sets.iter().flat_map(|set| &set.plan.modes);
             self.check_unpatched(modes)?;
         }
-        let host = match (self.host, &self.host_kernel) {
-            (At::Here, Some(name)) => {
+        let host = match (self.host.boots(), &self.host_kernel) {
+            (false, Some(name)) => {
                 return Err(usage(format!(
                     "--host-kernel {name} is for a host in the lab\nhint: leave it away with --host here: the machine's own kernel is the host's"
                 )))
             }
-            (At::Here, None) => None,
-            (At::Lab, Some(name)) => Some(Choice::parse(name)?),
-            (At::Lab, None) => Some(guest.clone()),
+            (false, None) => None,
+            (true, Some(name)) => Some(Choice::parse(name)?),
+            (true, None) => Some(guest.clone()),
         };
         Ok(Kernels { guest, host })
     }

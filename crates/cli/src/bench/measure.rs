@@ -2,7 +2,7 @@
 //! A bench that was checked, from its measurement to what is printed of it.
 
 use super::{
-    common::{usage, At, Common, Format, Kernels},
+    common::{usage, Common, Format, Kernels},
     kernel::Choice,
     table,
 };
@@ -132,7 +132,7 @@ impl Bench {
         };
         let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
         // The trace is of a host in the lab.
-        if self.options.host == At::Lab {
+        if self.options.host.boots() {
             self.trace(&timeline)?;
             files.push(timeline);
         }
@@ -158,10 +158,7 @@ impl Bench {
     }
 
     fn parts(&self, events: Events) -> Result<Parts> {
-        let tools = match self.options.host {
-            At::Lab => Tools::find(events)?,
-            At::Here => Tools::of_the_machine()?,
-        };
+        let tools = self.options.host.tools(Some(events))?;
         let kernel = self.kernels.guest.ensure(events)?;
         let mut ensure = |choice: &Choice| -> Result<Kernel> {
             match *choice == self.kernels.guest {
@@ -185,6 +182,7 @@ impl Bench {
             kernel: parts.kernel.clone(),
             host_kernel: parts.host_kernel.clone(),
             tools: parts.tools.clone(),
+            backend: self.options.host,
             accel: self.options.accel,
             memory: set.memory,
             disk: set.disk,
@@ -236,7 +234,7 @@ impl Bench {
 
     /// How long it will take, as far as that is known.
     fn foretell(&self, events: Events) {
-        if self.options.host != At::Lab {
+        if !self.options.host.boots() {
             return;
         }
         let cpus = paratick_service::online_cpus();

@@ -23,7 +23,7 @@ use paratick_core::{
     timeline::{Event as Happening, Line, Timeline, What},
     units::Nanos,
 };
-use paratick_machine::accel::Accel;
+use paratick_machine::{accel::Accel, backend::EMULATED};
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 const MODES: &str = "tickless-stop,tickless,paratick";
@@ -155,6 +155,7 @@ impl Options {
             kernel,
             host_kernel: Some(host_kernel),
             tools,
+            backend: EMULATED,
             accel: self.accel,
             memory: MEMORY,
             disk: (self.workload.workload == "block").then_some(DISK),

@@ -4,18 +4,21 @@
 use super::options::Plan;
 use anyhow::Result;
 use paratick_core::shell::quote;
-use paratick_machine::run_folder;
+use paratick_machine::{run_folder, spec::disk_file};
 
 pub fn text(plan: &Plan) -> Result<String> {
     let run = run_folder::example()?;
     let host = plan.host.command_line(&plan.tools, &run);
-    let guest = plan.guest.command_line(&plan.tools, &run, plan.host.place);
+    let guest = plan
+        .guest
+        .command_line(&plan.tools, &run, plan.host.backend);
     let mut text = String::new();
     if !host.is_empty() {
         text += "# the host, on this machine\n";
         text += &format!("mkdir -p {}\n", quote(&run.display().to_string()));
         for (number, size) in plan.host.disks.iter().enumerate() {
-            text += &format!("truncate -s {size} {}/disk{number}\n", run.display());
+            let disk = disk_file(&run, number);
+            text += &format!("truncate -s {size} {}\n", disk.display());
         }
         text += &shell_line(&host);
     }

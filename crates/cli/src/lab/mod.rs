@@ -3,7 +3,7 @@
 
 mod dry_run;
 mod exits;
-mod options;
+pub mod options;
 mod run;
 mod shell;
 

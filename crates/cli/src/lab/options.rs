@@ -3,7 +3,10 @@
 
 use super::usage;
 use anyhow::{bail, Result};
-use clap::{Args, ValueEnum};
+use clap::{
+    builder::{PossibleValuesParser, TypedValueParser},
+    Args, ValueEnum,
+};
 use paratick_build::{
     kernel::{self, Variant},
     progress::Events,
@@ -12,8 +15,9 @@ use paratick_build::{
 use paratick_core::{mode::Mode, size::Size, wire::Machine};
 use paratick_machine::{
     accel::Accel,
+    backend,
     guest::{Disk, GuestSpec},
-    host::{Clock, HostSpec, Place},
+    spec::{Backend, Clock, HostSpec},
     ConsoleSink,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -42,8 +46,8 @@ pub struct Common {
     #[arg(long, value_name = "KERNEL")]
     pub host_kernel: Option<String>,
     /// Which host: one in the lab, or this machine (needs root, KVM, and for paratick its kernel)
-    #[arg(long, value_enum, default_value_t = At::Lab)]
-    pub host: At,
+    #[arg(long, default_value = "lab", value_parser = host())]
+    pub host: &'static dyn Backend,
     /// How the lab's host runs: by hardware virtualization, by emulation, or whichever works
     #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
     pub accel: Accel,
@@ -75,12 +79,6 @@ pub struct Common {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum At {
-    Lab,
-    Here,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MachineType {
     Q35,
     Microvm,
@@ -98,7 +96,7 @@ impl Common {
     pub fn check(&self) -> Result<()> {
         let vcpus = self.vcpus;
         match self.host_cpus {
-            Some(_) if self.host == At::Here => Err(usage(
+            Some(_) if !self.host.boots() => Err(usage(
                 "--host-cpus is for an emulated host\nhint: leave it away with --host here",
             )),
             Some(cpus) if cpus <= vcpus => Err(usage(format!(
@@ -119,19 +117,15 @@ impl Common {
             Some(name) => self.image(name, events)?,
             None => kernel.clone(),
         };
-        let mut host = HostSpec::for_guests(host_kernel, self.vcpus, self.memory);
-        host.cpus = self.host_cpus.unwrap_or(host.cpus);
-        host.append = self.host_append.clone();
+        let mut host = HostSpec::for_guests(self.host, host_kernel, self.vcpus, self.memory);
+        host.boot.cpus = self.host_cpus.unwrap_or(host.boot.cpus);
+        host.boot.append = self.host_append.clone();
         host.disks = self.disk.into_iter().collect();
-        host.accel = self.accel;
-        host.clock = clock;
-        host.exit_cost_ns = self.exit_cost;
-        host.parallel_clock = self.parallel_clock;
+        host.emulation.accel = self.accel;
+        host.emulation.clock = clock;
+        host.emulation.exit_cost_ns = self.exit_cost;
+        host.emulation.parallel_clock = self.parallel_clock;
         host.keep = self.keep;
-        host.place = match self.host {
-            At::Lab => Place::Lab,
-            At::Here => Place::Here,
-        };
         host.console = self.verbose.then(console);
         let mut guest = GuestSpec::new(kernel, self.vcpus, self.memory, self.mode);
         guest.disk = self.disk.map(|_| Disk::Scratch(0));
@@ -144,11 +138,7 @@ impl Common {
     }
 
     fn tools(&self, events: Events) -> Result<Tools> {
-        match self.host {
-            At::Here => Tools::of_the_machine(),
-            At::Lab if self.dry_run => Tools::built(),
-            At::Lab => Tools::find(events),
-        }
+        self.host.tools((!self.dry_run).then_some(events))
     }
 
     /// The bzImage that a `--kernel` means; a dry run builds none.
@@ -170,6 +160,12 @@ impl Common {
         }
         Ok(kernel::ensure(base, variant, events)?.bzimage)
     }
+}
+
+/// The values of `--host`.
+pub fn host() -> impl TypedValueParser<Value = &'static dyn Backend> {
+    let names = PossibleValuesParser::new(backend::ALL.map(|backend| backend.name()));
+    names.map(|name| backend::find(&name).expect("one of the names"))
 }
 
 /// `30`, `30s`, `5m`, `2h`; wall-clock time.

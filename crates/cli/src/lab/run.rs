@@ -15,7 +15,8 @@ use paratick_machine::{
     exec::{Exec, Input},
     failure::Failure,
     guest::Guest,
-    host::{Clock, Host},
+    host::Host,
+    spec::Clock,
 };
 use paratick_service::{find_program, guest::OWN_FOLDERS};
 use std::{

@@ -14,7 +14,8 @@ use paratick_build::progress::Event;
 use paratick_core::wire::TerminalSize;
 use paratick_machine::{
     exec::{Exec, Input},
-    host::{Clock, Host},
+    host::Host,
+    spec::Clock,
 };
 use paratick_service::find_program;
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions};

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lab's host: QEMU on this machine, which emulates a processor with SVM or nests KVM.
+
+use crate::{
+    accel::Accel,
+    link::{Link, HOST},
+    spec::{disk_file, Backend, Clock, HostFacts, HostSpec, Start},
+};
+use anyhow::{bail, Result};
+use paratick_build::{
+    progress::{Event, Events},
+    tools::Tools,
+};
+use paratick_core::wire::HOST_PORT;
+use paratick_service::{
+    guest::{escape, listening, root_parameters, shared_root, Places},
+    process::Kept,
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        mpsc::{channel, Sender},
+        Arc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+pub struct Emulated;
+
+/// The model's features that TCG lacks are named, or it warns of each on every CPU.
+const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
+
+/// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
+/// measure at boot (with loops that take seconds here) or to watch later.
+const EMULATED_TIME: [&str; 3] = ["tsc_early_khz=1000000", "tsc=reliable", "no_timer_check"];
+/// CPUs come up one after the other: those that wait for their turn would only spin, and with 64
+/// of them on the parallel clock the emulator does nothing else.
+const EMULATED_START: &str = "cpuhp.parallel=0";
+
+impl Backend for Emulated {
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    fn boots(&self) -> bool {
+        true
+    }
+
+    fn tools(&self, build: Option<Events>) -> Result<Tools> {
+        match build {
+            Some(events) => Tools::find(events),
+            None => Tools::built(),
+        }
+    }
+
+    fn command_line(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
+        command_line(host, tools, run)
+    }
+
+    fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
+        let spec = start.host;
+        (start.events)(Event::Step(format!(
+            "booting the host ({} CPUs, {})",
+            spec.boot.cpus,
+            spec.emulation.accel.resolve()
+        )));
+        let mut command = Command::new(&start.command_line[0]);
+        command
+            .args(&start.command_line[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let emulator = spawn(command, start.run, start.link)?;
+        let socket = connect(&emulator, &start)?;
+        start.link.connect(socket)?;
+        Ok(Box::new(emulator))
+    }
+
+    fn places(&self, _run: &Path) -> Places {
+        Places {
+            machine: "/run/paratick/machine".into(),
+            state: "/run/paratick/guest1".into(),
+        }
+    }
+
+    fn disk(&self, _run: &Path, number: usize) -> PathBuf {
+        let letter = char::from(b'a' + number as u8);
+        format!("/dev/vd{letter}").into()
+    }
+
+    fn world_switches(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Option<PathBuf> {
+        plugin(host, tools).map(|_| plugin_output(run))
+    }
+
+    fn facts(&self, host: &HostSpec) -> HostFacts {
+        let (boot, emulation) = (&host.boot, &host.emulation);
+        let accel = emulation.accel.resolve();
+        let counts_time = accel == Accel::Tcg;
+        HostFacts {
+            cpus: boot.cpus,
+            memory: boot.memory,
+            accelerator: Some(accel.to_string()),
+            ns_per_instruction: counts_time.then_some(1),
+            exit_cost_ns: counts_time.then_some(emulation.exit_cost_ns),
+            parallel_clock: counts_time && emulation.parallel_clock,
+        }
+    }
+}
+
+fn agent_socket(run: &Path) -> PathBuf {
+    run.join("agent")
+}
+
+/// Where the plugin writes its counts.
+fn plugin_output(run: &Path) -> PathBuf {
+    run.join("world-switches.jsonl")
+}
+
+/// The plugin that counts world switches, where it is asked for and can: in emulation.
+fn plugin<'a>(host: &HostSpec, tools: &'a Tools) -> Option<&'a Path> {
+    let counts =
+        host.emulation.count_world_switches && host.emulation.accel.resolve() == Accel::Tcg;
+    tools.plugin.as_deref().filter(|_| counts)
+}
+
+/// The host's kernel parameters.
+fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
+    let mut parameters: Vec<String> = ["console=ttyS0", "loglevel=5", "panic=-1"]
+        .map(String::from)
+        .to_vec();
+    parameters.extend(root_parameters(&tools.agent));
+    // The papers turn the host's halt polling off: it hides exits.
+    parameters.push("kvm.halt_poll_ns=0".into());
+    if spec.emulation.accel.resolve() == Accel::Tcg {
+        parameters.extend(EMULATED_TIME.map(String::from));
+        parameters.push(EMULATED_START.into());
+    }
+    parameters.extend(tools.shown.clone());
+    parameters.extend(spec.boot.append.iter().cloned());
+    parameters
+}
+
+/// The whole command line, the program first.
+fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
+    let mut line = vec![tools.qemu.display().to_string()];
+    let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
+    add(&[
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]);
+    add(&[
+        "-name",
+        "paratick-host",
+        "-machine",
+        "q35,sata=off,smbus=off,i8042=off",
+    ]);
+    match spec.emulation.accel.resolve() {
+        Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
+        _ => {
+            let sleep = match spec.emulation.clock {
+                Clock::Leaping => "off",
+                Clock::Real => "on",
+            };
+            // Without icount guests lose timer interrupts.
+            add(&["-accel", "tcg,thread=single"]);
+            // Another QEMU does not know these options: they are named only where they are asked for.
+            let cost = match spec.emulation.exit_cost_ns {
+                0 => String::new(),
+                ns => format!(",vmexit={ns}"),
+            };
+            let parallel = match spec.emulation.parallel_clock {
+                true => ",parallel=on",
+                false => "",
+            };
+            add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
+            add(&["-cpu", EMULATED_CPU]);
+            if let Some(plugin) = plugin(spec, tools) {
+                let out = escape(&plugin_output(run));
+                add(&["-plugin", &format!("{},out={out}", escape(plugin))]);
+            }
+        }
+    }
+    add(&["-smp", &spec.boot.cpus.to_string()]);
+    add(&["-m", &format!("{}M", spec.boot.memory.in_mib())]);
+    for folder in &tools.firmware {
+        add(&["-L", &folder.display().to_string()]);
+    }
+    add(&["-kernel", &spec.boot.kernel.display().to_string()]);
+    add(&["-append", &kernel_parameters(spec, tools).join(" ")]);
+    let root = shared_root(Path::new("/"), "pci");
+    add(&root.iter().map(String::as_str).collect::<Vec<_>>());
+    add(&["-serial", "stdio", "-device", "virtio-serial-pci"]);
+    add(&["-chardev", &listening("agent", &agent_socket(run))]);
+    add(&[
+        "-device",
+        &format!("virtserialport,chardev=agent,name={HOST_PORT}"),
+    ]);
+    for number in 0..spec.disks.len() {
+        let file = escape(&disk_file(run, number));
+        add(&[
+            "-drive",
+            &format!("if=none,id=disk{number},format=raw,cache=unsafe,file={file}"),
+        ]);
+        add(&["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
+    }
+    line
+}
+
+fn spawn(command: Command, run: &Path, link: &Arc<Link>) -> Result<Kept> {
+    let log = run.join("host.console");
+    let (printing, printed, ended) = (link.clone(), link.clone(), link.clone());
+    let (done, wait) = channel::<()>();
+    let done_too = done.clone();
+    Kept::spawn(
+        command,
+        None,
+        move |child| {
+            if let Some(console) = child.stdout.take() {
+                let log = File::create(log).ok();
+                thread::spawn(move || listen(console, log, &printing, done));
+            }
+            // What QEMU itself complains about reads like the last words of a console.
+            if let Some(errors) = child.stderr.take() {
+                thread::spawn(move || listen(errors, None, &printed, done_too));
+            }
+        },
+        move |status| {
+            let _ = wait.recv();
+            ended.ended(HOST, format!("its emulator ended: {status}"));
+        },
+    )
+}
+
+fn listen(mut from: impl Read, mut log: Option<File>, link: &Link, _done: Sender<()>) {
+    let mut bytes = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        if let Some(log) = &mut log {
+            let _ = log.write_all(&bytes[..length]);
+        }
+        link.console(HOST, &String::from_utf8_lossy(&bytes[..length]));
+    }
+}
+
+fn connect(emulator: &Kept, start: &Start) -> Result<UnixStream> {
+    let path = agent_socket(start.run);
+    loop {
+        if let Ok(stream) = UnixStream::connect(&path) {
+            return Ok(stream);
+        }
+        if emulator.has_ended() {
+            // Gives the reason, from what was printed.
+            start
+                .link
+                .wait(HOST, Some(start.deadline), |_| None::<()>)?;
+        }
+        if Instant::now() >= start.deadline {
+            bail!("QEMU did not open {}", path.display());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! This machine is the host: the agent's service runs in this process.
+
+use crate::{
+    accel::kvm_works,
+    spec::{disk_file, Backend, HostFacts, HostSpec, Start},
+};
+use anyhow::{bail, Context, Result};
+use paratick_build::{progress::Events, tools::Tools};
+use paratick_core::size::Size;
+use paratick_service::{
+    guest::Places,
+    serve::{self, Role},
+};
+use std::{
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    thread,
+};
+
+pub struct Here;
+
+/// Our end of the connection to the service, which ends with it.
+struct Service(UnixStream);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+impl Backend for Here {
+    fn name(&self) -> &'static str {
+        "here"
+    }
+
+    fn boots(&self) -> bool {
+        false
+    }
+
+    fn tools(&self, _build: Option<Events>) -> Result<Tools> {
+        Tools::of_the_machine()
+    }
+
+    fn command_line(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
+        if let Err(why) = kvm_works() {
+            bail!("this machine cannot be the host: {why}\nhint: leave --host here away to use the lab's emulated host");
+        }
+        if !rustix::process::geteuid().is_root() {
+            bail!("this machine cannot be the host: pinning and counting need root\nhint: run it with sudo");
+        }
+        let (ours, theirs) = UnixStream::pair().context("making a connection")?;
+        let role = Role::Host {
+            machine: "/".into(),
+            state: start.run.to_path_buf(),
+        };
+        let from = theirs.try_clone()?;
+        thread::Builder::new()
+            .name("host".into())
+            .spawn(move || serve::serve(from, theirs, role, serve::ready()))?;
+        let service = Service(ours.try_clone()?);
+        start.link.connect(ours)?;
+        Ok(Box::new(service))
+    }
+
+    fn places(&self, run: &Path) -> Places {
+        Places {
+            machine: "/".into(),
+            state: run.join("guest1"),
+        }
+    }
+
+    fn disk(&self, run: &Path, number: usize) -> PathBuf {
+        disk_file(run, number)
+    }
+
+    fn world_switches(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    fn facts(&self, _host: &HostSpec) -> HostFacts {
+        let system = rustix::system::sysinfo();
+        HostFacts {
+            cpus: paratick_service::online_cpus(),
+            memory: Size(system.totalram * u64::from(system.mem_unit)),
+            accelerator: None,
+            ns_per_instruction: None,
+            exit_cost_ns: None,
+            parallel_clock: false,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The ways to get a host, one file each.
+
+mod emulated;
+mod here;
+
+use crate::spec::Backend;
+
+pub const EMULATED: &dyn Backend = &emulated::Emulated;
+pub const HERE: &dyn Backend = &here::Here;
+
+pub const ALL: [&dyn Backend; 2] = [EMULATED, HERE];
+
+/// The one that `--host` means.
+pub fn find(name: &str) -> Option<&'static dyn Backend> {
+    ALL.into_iter().find(|backend| backend.name() == name)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a host that is up, and the guests on it, have in common.
+
+use crate::{
+    failure::Failure,
+    link::{place, Incoming, Link, HOST},
+    run_folder::RunFolder,
+    spec::HostSpec,
+};
+use anyhow::{bail, Result};
+use paratick_build::tools::Tools;
+use paratick_core::{
+    exits::WindowCounts,
+    wire::{GuestId, Ready, Request, VERSION},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+pub struct Booted {
+    pub link: Arc<Link>,
+    pub spec: HostSpec,
+    pub tools: Tools,
+    pub command_line: Vec<String>,
+    // In this order: the host ends before its folder goes.
+    pub running: Option<Box<dyn Send + Sync>>,
+    pub run: RunFolder,
+}
+
+impl Booted {
+    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+        match self
+            .link
+            .ask(HOST, |session| Request::ReadWindows { session })?
+        {
+            Incoming::Windows(windows) => Ok(windows),
+            other => bail!("the host answered a question for windows with {other:?}"),
+        }
+    }
+
+    /// Waits for the agent of the host.
+    pub fn ready(&self, deadline: Instant) -> Result<Ready> {
+        let found = self.link.wait(HOST, Some(deadline), |state| {
+            state.peer(HOST).and_then(|peer| peer.ready.clone())
+        })?;
+        let Some(ready) = found else {
+            return Err(boot_took_too_long(HOST, self.spec.timeout));
+        };
+        if ready.version != VERSION {
+            bail!(
+                "{} speaks version {} of the agents' protocol, this program {VERSION}\nhint: build both from one tree with `make`",
+                self.tools.agent.display(),
+                ready.version
+            );
+        }
+        Ok(ready)
+    }
+
+    /// Adds the last words of a console to a failure that they may explain.
+    pub fn explain(&self, id: GuestId, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast::<Failure>() {
+            Ok(failure) => failure.with_lines(self.link.recent(id)).into(),
+            Err(error) => error,
+        }
+    }
+}
+
+pub fn boot_took_too_long(id: GuestId, limit: Duration) -> anyhow::Error {
+    Failure::TimeLimit {
+        what: format!("the boot of the {}", place(id)),
+        limit,
+        lines: Vec::new(),
+    }
+    .into()
+}

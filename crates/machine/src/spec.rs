@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A host as it is asked for, and what a backend must know to provide one.
+
+use crate::{
+    accel::Accel,
+    link::{ConsoleSink, Link},
+};
+use anyhow::Result;
+use paratick_build::{progress::Events, tools::Tools};
+use paratick_core::size::Size;
+use paratick_service::guest::Places;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// A host to boot.
+#[derive(Clone)]
+pub struct HostSpec {
+    pub backend: &'static dyn Backend,
+    pub boot: Boot,
+    pub emulation: Emulation,
+    /// Scratch disks for guests, empty and sparse.
+    pub disks: Vec<Size>,
+    /// Wall-clock limit of the boot.
+    pub timeout: Duration,
+    /// Keep the run's folder.
+    pub keep: bool,
+    /// Gets every console line of host and guests.
+    pub console: Option<ConsoleSink>,
+}
+
+/// What is booted.  A backend that boots nothing ignores it.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    pub cpus: u32,
+    pub memory: Size,
+    pub kernel: PathBuf,
+    /// Further kernel parameters.
+    pub append: Vec<String>,
+}
+
+/// How an emulated host runs.  A backend that emulates nothing ignores it.
+#[derive(Clone, Debug, Default)]
+pub struct Emulation {
+    pub accel: Accel,
+    pub clock: Clock,
+    /// Virtual time in ns that the emulator charges for each world switch; 0: none.
+    pub exit_cost_ns: u32,
+    /// CPUs that are busy at the same time share virtual time, as if the emulator ran them in
+    /// parallel; else the instructions of all are added up.
+    pub parallel_clock: bool,
+    /// Count world switches in the emulator ([`crate::host::Host::world_switches`] says where).
+    pub count_world_switches: bool,
+}
+
+/// How an emulated host's time passes while nothing runs in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// It leaps to the next timer: nothing waits for nothing.
+    #[default]
+    Leaping,
+    /// As on the machine: for people at a shell.
+    Real,
+}
+
+/// A way to get a host.
+pub trait Backend: Send + Sync {
+    /// As `--host` names it.
+    fn name(&self) -> &'static str;
+
+    /// Whether it boots a kernel; else the machine's own is the host's.
+    fn boots(&self) -> bool;
+
+    /// The programs it needs.  Those of the lab's own are built if they must be; without `build`
+    /// that is an error.
+    fn tools(&self, build: Option<Events>) -> Result<Tools>;
+
+    /// The command line that starts the host; empty where none does.
+    fn command_line(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Vec<String>;
+
+    /// Connects the link to the host's agent.  Dropping what is returned ends the host.
+    fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>>;
+
+    /// Where its first guest finds its things.
+    fn places(&self, run: &Path) -> Places;
+
+    /// The host's name of the scratch disk of this number.
+    fn disk(&self, run: &Path, number: usize) -> PathBuf;
+
+    /// Where world switches are counted; none where they are not.
+    fn world_switches(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Option<PathBuf>;
+
+    fn facts(&self, host: &HostSpec) -> HostFacts;
+}
+
+/// What a backend needs to start a host.
+pub struct Start<'a> {
+    pub host: &'a HostSpec,
+    pub command_line: &'a [String],
+    pub run: &'a Path,
+    pub link: &'a Arc<Link>,
+    pub deadline: Instant,
+    pub events: Events<'a>,
+}
+
+/// What numbers that are measured on a host depend on.
+pub struct HostFacts {
+    pub cpus: u32,
+    pub memory: Size,
+    pub accelerator: Option<String>,
+    /// None where time is real: then hosts at the same time would disturb each other.
+    pub ns_per_instruction: Option<u32>,
+    pub exit_cost_ns: Option<u32>,
+    pub parallel_clock: bool,
+}
+
+impl HostSpec {
+    /// A host for guests of `vcpus` and `memory` in all: one CPU and 1 GiB more are its own.
+    pub fn for_guests(
+        backend: &'static dyn Backend,
+        kernel: impl Into<PathBuf>,
+        vcpus: u32,
+        memory: Size,
+    ) -> HostSpec {
+        let cpus = vcpus + 1;
+        HostSpec {
+            backend,
+            boot: Boot {
+                cpus,
+                memory: memory + Size::mib(1024),
+                kernel: kernel.into(),
+                append: Vec::new(),
+            },
+            emulation: Emulation::default(),
+            disks: Vec::new(),
+            timeout: boot_limit(cpus),
+            keep: false,
+            console: None,
+        }
+    }
+
+    /// The command line this host would be started with, for showing; empty where none is.
+    pub fn command_line(&self, tools: &Tools, run: &Path) -> Vec<String> {
+        self.backend.command_line(self, tools, run)
+    }
+
+    pub fn facts(&self) -> HostFacts {
+        self.backend.facts(self)
+    }
+}
+
+/// Generous, for machines that are busy with other things: an idle one needs a tenth.
+pub fn boot_limit(cpus: u32) -> Duration {
+    Duration::from_secs(120 + 10 * u64::from(cpus))
+}
+
+/// The machine's file of the scratch disk of this number.
+pub fn disk_file(run: &Path, number: usize) -> PathBuf {
+    run.join(format!("disk{number}"))
+}
