@@ -41,7 +41,7 @@ demo: deps build ## from a bare machine to the table of exits and a report (5 mi
 test: test-quick test-boot ## every test (35 min)
 
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
-	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test browser
+	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test docs --test browser
 
 test-boot: kernels emulator ## boots kernels under emulation (15 min, and kernels and emulator)
 	$(CARGO) test --release --locked --no-fail-fast -p paratick --test boot -- --test-threads=1

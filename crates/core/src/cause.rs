@@ -56,6 +56,21 @@ impl Cause {
         }
     }
 
+    /// One clause for the docs.
+    pub fn about(self) -> &'static str {
+        match self {
+            Cause::Arm => "the guest armed its timer",
+            Cause::Stop => "the guest stopped its timer",
+            Cause::Expiry => "the vCPU's timer expired while the vCPU ran",
+            Cause::HostTick => "the host's own timer interrupt",
+            Cause::Halt => "the vCPU had nothing to do",
+            Cause::Ipi => "an inter-processor interrupt was sent or received",
+            Cause::Eoi => "the guest acknowledged an interrupt",
+            Cause::Io => "port or memory-mapped I/O, or a device's interrupt",
+            Cause::Other => "none of the above",
+        }
+    }
+
     /// Whether a tick technique could have removed the exit.
     pub fn is_timer(self) -> bool {
         matches!(

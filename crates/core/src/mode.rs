@@ -42,6 +42,22 @@ impl TickMode {
         }
     }
 
+    /// How the guest gets its tick; the docs' table of modes is made of it.
+    pub fn about(self) -> &'static str {
+        match self {
+            TickMode::Periodic => "the tick is always on",
+            TickMode::Tickless => {
+                "the tick is kept over short idle periods and stopped in long ones, as today's \
+                 kernels do"
+            }
+            TickMode::TicklessStop => {
+                "the tick is stopped at every idle entry and restarted after it, as kernels did \
+                 until early 2026; the papers call this tickless"
+            }
+            TickMode::Paratick => "the host delivers the tick on VM entries that it makes anyway",
+        }
+    }
+
     /// The lab's kernels restart the tick as the base kernel does, with two
     /// writes to the clock event device, when told so: the series' first patch
     /// changes that for every guest, and a baseline must not profit from it.

@@ -101,6 +101,31 @@ impl Figure {
         count.map(|count| count as f64)
     }
 
+    /// Its unit and its meaning; the docs' table of figures is made of it.
+    pub fn about(self) -> (&'static str, &'static str) {
+        match self {
+            Figure::Exits => ("exits", "VM exits of all vCPUs"),
+            Figure::ExitsPerUnit => ("exits", "`exits` / `work`"),
+            Figure::TimerExits => ("exits", "those that a tick technique could have removed"),
+            Figure::TscDeadlineWrites => ("exits", "for writes of the guest's timer register"),
+            Figure::TicksDelivered => ("ticks", "virtual ticks that the host delivered"),
+            Figure::WorldSwitches => ("switches", "#VMEXITs that the emulator counted"),
+            Figure::HostInstructions => ("instructions", "executed by the host"),
+            Figure::GuestInstructions => ("instructions", "executed by guests"),
+            Figure::Instructions => ("instructions", "of host and guests together"),
+            Figure::CpuNs => (
+                "ns",
+                "what the host's CPUs spent: the inverse of throughput",
+            ),
+            Figure::DurationNs => ("ns", "between the marks, on the host's clock"),
+            Figure::GuestDurationNs => ("ns", "the same on the guest's own clock"),
+            Figure::UserNs => ("ns", "time of the vCPUs in user mode"),
+            Figure::SystemNs => ("ns", "time of the vCPUs in the kernel"),
+            Figure::IdleNs => ("ns", "idle time of the vCPUs"),
+            Figure::Cause(cause) => ("exits", cause.about()),
+        }
+    }
+
     fn plain_name(self) -> Option<&'static str> {
         Some(match self {
             Figure::Exits => "exits",

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The parts of documents that the code states.  `PARATICK_BLESS=1` writes them again.
+
+use crate::{
+    files::{self, File},
+    COLUMNS,
+};
+use paratick_core::{
+    catalogue::programs,
+    exit_cost::{Published, PUBLISHED},
+    mode::{Mode, TickMode},
+    results::Figure,
+    workload::WORKLOADS,
+};
+use std::{collections::BTreeSet, env, fs};
+
+const BEGIN: &str = "\n<!-- generated: ";
+const END: &str = "<!-- end -->";
+
+type Block = (&'static str, fn() -> String);
+
+const BLOCKS: [Block; 6] = [
+    ("modes", modes),
+    ("workloads", workloads),
+    ("figures", figures),
+    ("programs", programs_and_kernels),
+    ("costs-that-bound", || costs(true)),
+    ("other-costs", || costs(false)),
+];
+
+#[test]
+fn generated_parts_of_documents_say_what_the_code_says() {
+    let bless = env::var_os("PARATICK_BLESS").is_some();
+    let mut used = BTreeSet::new();
+    for file in files::all()
+        .iter()
+        .filter(|file| file.path.ends_with(".md"))
+    {
+        let text = written(file, &mut used);
+        if bless && text != file.text {
+            fs::write(files::root().join(&file.path), &text).expect("the document is written");
+        } else {
+            let hint = "hint: PARATICK_BLESS=1 cargo test -p paratick --test docs";
+            assert!(
+                text == file.text,
+                "{} is not what the code says\n{hint}\n{text}",
+                file.path
+            );
+        }
+    }
+    let unused: Vec<_> = BLOCKS
+        .iter()
+        .filter(|(name, _)| !used.contains(name))
+        .collect();
+    assert!(unused.is_empty(), "in no document: {unused:?}");
+}
+
+/// The document with every block as the code has it.
+fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
+    let mut parts = file.text.split(BEGIN);
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (name, rest) = part.split_once(" -->").expect("a marker names its block");
+        let (_, rest) = rest
+            .split_once(END)
+            .unwrap_or_else(|| panic!("{name} has no end"));
+        let block = BLOCKS.iter().find(|(known, _)| *known == name);
+        let (name, render) = block.unwrap_or_else(|| panic!("{}: no block {name}", file.path));
+        used.insert(name);
+        text += &format!("{BEGIN}{name} -->\n{}\n{END}{rest}", render());
+    }
+    text
+}
+
+fn modes() -> String {
+    let parameters = |tick, poll| Mode { tick, poll }.kernel_parameters();
+    let tick = TickMode::ALL.map(|tick| item(tick.name(), tick.about(), &parameters(tick, false)));
+    let with_poll = parameters(TickMode::Paratick, true);
+    let poll = "with any of these, as in `paratick+poll`: the guest polls for work before it halts";
+    [tick.join("\n"), item("+poll", poll, &with_poll)].join("\n")
+}
+
+fn item(name: &str, about: &str, parameters: &[&str]) -> String {
+    let parameters = match parameters {
+        [] => "No kernel parameters.".to_string(),
+        some => format!("Kernel parameters: `{}`.", some.join(" ")),
+    };
+    let colon = if name.starts_with('+') { "" } else { ":" };
+    wrapped(&format!("* `{name}`{colon} {about}. {parameters}"))
+}
+
+fn workloads() -> String {
+    let rows = WORKLOADS.iter().map(|workload| {
+        let (name, about) = (workload.name, workload.about);
+        format!(
+            "| `{name}` | {} {} | {about} |",
+            workload.work, workload.unit
+        )
+    });
+    table("| name | work | it |\n|---|---|---|", rows)
+}
+
+fn figures() -> String {
+    let rows = Figure::all().map(|figure| {
+        let (unit, about) = figure.about();
+        format!("| `{figure}` | {unit} | {about} |")
+    });
+    table("| figure | unit | meaning |\n|---|---|---|", rows)
+}
+
+fn programs_and_kernels() -> String {
+    let programs = programs::programs().iter().map(|one| {
+        let from = format!("package {}", one.packages.join(", "));
+        (&one.name, from, &one.stands_for, &one.why)
+    });
+    let kernels = programs::kernels().iter();
+    let kernels = kernels.map(|one| {
+        (
+            &one.name,
+            "the agent's own".into(),
+            &one.stands_for,
+            &one.why,
+        )
+    });
+    let items = programs
+        .chain(kernels)
+        .map(|(name, from, stands_for, why)| {
+            wrapped(&format!(
+                "* `{name}` ({from}) stands for {stands_for}. {why}"
+            ))
+        });
+    items.collect::<Vec<_>>().join("\n")
+}
+
+fn costs(bounding: bool) -> String {
+    let thousands = |n: u32| format!("{} {:03}", n / 1000, n % 1000);
+    let items = PUBLISHED
+        .iter()
+        .filter(|one| one.bounds_hardware == bounding)
+        .map(|one| {
+            let Published {
+                cpu,
+                measured,
+                source,
+                ..
+            } = one;
+            let (low, high) = (thousands(one.low.0), thousands(one.high.0));
+            let cycles = if low == high {
+                low
+            } else {
+                format!("{low}–{high}")
+            };
+            wrapped(&format!(
+                "* **{cycles}**: {measured}. Processor: {cpu}. Source: {source}"
+            ))
+        });
+    items.collect::<Vec<_>>().join("\n")
+}
+
+fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
+    [head.to_string()]
+        .into_iter()
+        .chain(rows)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// An item of a list, its further lines indented.
+fn wrapped(item: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in item.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(format!("  {word}"));
+        } else {
+            *line += if line.is_empty() { "" } else { " " };
+            *line += word;
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The documents and the form of all texts: tables that are generated from the code, links, lengths.
+
+mod files;
+mod generated;
+
+use files::File;
+
+const COLUMNS: usize = 100;
+
+/// Whose lines nobody breaks: kernel patches, foreign texts, recorded data.
+const NOT_OURS: [&str; 5] = [".patch", ".json", ".trace", "LICENSE", "Cargo.lock"];
+
+/// What is not checked yet.
+const LATER: [&str; 15] = [
+    ".rs",
+    ".css",
+    ".js",
+    ".c",
+    ".html",
+    ".ci/run",
+    "ARCHITECTURE.md",
+    "Makefile",
+    "Cargo.toml",
+    "programs.toml",
+    "docs/comparing.md",
+    "docs/results.md",
+    "kernel/README.md",
+    "checkpatch.ignore",
+    "cover-letter.txt",
+];
+
+#[test]
+fn no_line_is_longer_than_100_columns() {
+    let ours = |file: &&File| {
+        !NOT_OURS
+            .iter()
+            .chain(&LATER)
+            .any(|end| file.path.ends_with(end))
+    };
+    let mut long = Vec::new();
+    for file in files::all().iter().filter(ours) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let columns = line
+                .chars()
+                .map(|c| if c == '\t' { 8 } else { 1 })
+                .sum::<usize>();
+            // An address cannot be broken.
+            if columns > COLUMNS && !line.contains("https://") {
+                long.push(format!("{}:{number}: {columns} columns", file.path));
+            }
+        }
+    }
+    assert!(
+        long.is_empty(),
+        "{} lines are too long:\n{}",
+        long.len(),
+        long.join("\n")
+    );
+}
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_a_heading() {
+    let files = files::all();
+    let mut broken = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        for link in file.links() {
+            if !link.contains("://") && !file.leads(link, &files) {
+                broken.push(format!("{}: {link}", file.path));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_readme_has_60_to_80_lines() {
+    let lines = files::read("README.md").lines().count();
+    assert!((60..=80).contains(&lines), "{lines} lines");
+}
