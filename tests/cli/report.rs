@@ -141,6 +141,32 @@ fn sizes_that_were_not_measured_are_named_one_by_one() {
     }
 }
 
+#[test]
+fn a_size_that_is_not_the_papers_has_no_numbers_of_the_paper() {
+    let folder = TempDir::new().unwrap();
+    let of = |vcpus| {
+        let bench = Bench {
+            name: "multithreaded",
+            vcpus,
+            guests: 1,
+            cost: Some(1000),
+        };
+        let name = format!("{vcpus}.json");
+        synthetic::write(folder.path(), &name, &synthetic::results(&bench))
+    };
+    let papers = page(folder.path(), &[of(4)]);
+    assert!(papers.contains("printed in the paper") && papers.contains("Here and in the paper"));
+    let other = page(folder.path(), &[of(8)]);
+    assert!(other.contains("Multithreaded (8 vCPUs) against tickless"));
+    assert!(!other.contains("printed in the paper") && !other.contains("Here and in the paper"));
+    assert!(commands(&other)[0].contains("multithreaded --sizes 8 "));
+    // It stands in for none of the paper's.
+    for size in ["small", "medium", "large"] {
+        let command = format!("<code>paratick bench multithreaded --sizes {size}</code>");
+        assert!(other.contains(&command), "{size}");
+    }
+}
+
 /// The commands under "Measure it again", without the report's own.
 fn commands(page: &str) -> Vec<String> {
     let block = page.split("<pre tabindex=\"0\"><code>").nth(1).unwrap();

@@ -5,15 +5,15 @@ use crate::{
     change::{self, Metric, BASELINES, TICKLESS_STOP},
     number, paper,
     section::summary::{average, changes, printed},
-    select::Set,
+    select::{Set, EVALUATED},
 };
 use paratick_core::results::Results;
 
-/// The averages over a set of programs, against both baselines, and what the paper printed; none
-/// for a bench of which the paper prints none.
+/// The averages over a set of programs, against both baselines, and what the paper printed of a
+/// guest of this size; none for a bench of which the paper prints none.
 pub fn averages(results: &Results) -> Option<String> {
     let set = Set::alone(results);
-    paper::averages_of(set.bench(), set.vcpus())?;
+    EVALUATED.contains(&set.bench()).then_some(())?;
     let mut rows = vec![["paratick against".to_string()]
         .into_iter()
         .chain(Metric::ALL.map(|metric| metric.name().to_lowercase().replace("vm", "VM")))
@@ -23,9 +23,11 @@ pub fn averages(results: &Results) -> Option<String> {
             Metric::ALL.map(|metric| change::words(average(&changes(&set, metric, baseline))));
         rows.push([baseline.to_string()].into_iter().chain(cells).collect());
     }
-    let paper = Metric::ALL.map(|metric| printed(&set, metric, TICKLESS_STOP));
-    let name = "tickless-stop, in the paper".to_string();
-    rows.push([name].into_iter().chain(paper).collect());
+    if paper::averages_of(set.bench(), set.vcpus()).is_some() {
+        let paper = Metric::ALL.map(|metric| printed(&set, metric, TICKLESS_STOP));
+        let name = "tickless-stop, in the paper".to_string();
+        rows.push([name].into_iter().chain(paper).collect());
+    }
     let count = set.workloads().len();
     Some(format!(
         "Average of {}, {} (geometric mean)\n{}",

@@ -57,7 +57,7 @@ pub enum Verb {
     ///
     /// docs/programs.md says what they are, and for which workload of PARSEC's each stands.
     Sequential(programs::Sequential),
-    /// Run the programs with a thread for each vCPU, in guests of 4, 16 and 64 (section 6.2)
+    /// Run the programs with a thread for each vCPU, in guests of several sizes (section 6.2)
     ///
     /// Results go to a folder, one file for each size.
     Multithreaded(programs::Multithreaded),

@@ -51,8 +51,8 @@ fn sets_of(scale: Scale) -> Vec<Set> {
         jobs.iter().filter(wanted).map(IoSpec::planned).collect()
     };
     let sizes = match scale {
-        Scale::Quick => &GuestSize::ALL[..1],
-        Scale::Full => &GuestSize::ALL[..],
+        Scale::Quick => &GuestSize::PAPERS[..1],
+        Scale::Full => &GuestSize::PAPERS[..],
     };
     let mut all = sets::table1(sets::TABLE1_VCPUS, scale);
     if scale == Scale::Quick {
@@ -72,7 +72,7 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     let small = sets::io(fio, programs::IO_DISK, Scale::Quick);
     all.extend(sets::at_other_costs(&small, scale));
     if scale == Scale::Full {
-        let small = sets::multithreaded(GuestSize::Small, programs(Some(4)), Scale::Quick);
+        let small = sets::multithreaded(GuestSize::SMALL, programs(Some(4)), Scale::Quick);
         all.extend(sets::at_other_costs(&small, scale));
     }
     all

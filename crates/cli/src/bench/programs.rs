@@ -28,7 +28,8 @@ pub struct Sequential {
 
 #[derive(Args)]
 pub struct Multithreaded {
-    /// Sizes of guests: 4, 16 or 64 vCPUs
+    /// Sizes of guests: small, medium and large (4, 16 and 64 vCPUs, as in the paper), or any
+    /// number of vCPUs
     #[arg(
         long,
         value_name = "LIST",

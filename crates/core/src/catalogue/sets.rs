@@ -10,7 +10,7 @@ use crate::{
     size::Size,
     workload,
 };
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// One measurement, and what it needs besides kernels and tools.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub fn papers_modes() -> Vec<Mode> {
     ])
 }
 
+/// vCPUs that a guest can have: its host has one CPU more, and at most 128.
+pub const VCPUS: RangeInclusive<u32> = 1..=127;
 /// vCPUs of each of Table 1's guests, by the paper.
 pub const TABLE1_VCPUS: u32 = 16;
 /// How long Table 1's guests idle, in ms, one at a time (the paper's 10 s) and several: in one second
@@ -157,31 +159,62 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
         .to_vec()
 }
 
-/// The paper's sizes of a multithreaded guest (section 6.2).
+/// How many vCPUs a multithreaded guest has.  Three sizes are the paper's (section 6.2) and have
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuestSize {
-    Small,
-    Medium,
-    Large,
-}
+pub struct GuestSize(pub u32);
 
 impl GuestSize {
-    pub const ALL: [GuestSize; 3] = [GuestSize::Small, GuestSize::Medium, GuestSize::Large];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            GuestSize::Small => "small",
-            GuestSize::Medium => "medium",
-            GuestSize::Large => "large",
-        }
-    }
+    pub const SMALL: GuestSize = GuestSize(4);
+    const MEDIUM: GuestSize = GuestSize(16);
+    const LARGE: GuestSize = GuestSize(64);
+    pub const PAPERS: [GuestSize; 3] = [Self::SMALL, Self::MEDIUM, Self::LARGE];
+    const NAMES: [&'static str; 3] = ["small", "medium", "large"];
 
     pub fn vcpus(self) -> u32 {
+        self.0
+    }
+
+    /// None for a size that is not the paper's.
+    pub fn name(self) -> Option<&'static str> {
+        let place = Self::PAPERS.iter().position(|size| *size == self)?;
+        Some(Self::NAMES[place])
+    }
+
+    /// To boot a guest, and for one run of a program in it; none: nobody has measured it.
+    fn takes(self) -> Option<(f64, f64)> {
         match self {
-            GuestSize::Small => 4,
-            GuestSize::Medium => 16,
-            GuestSize::Large => 64,
+            Self::SMALL => Some((20.0, 4.9)),
+            Self::MEDIUM => Some((35.0, 5.5)),
+            Self::LARGE => Some((115.0, 15.0)),
+            _ => None,
         }
+    }
+}
+
+impl std::fmt::Display for GuestSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for GuestSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::PAPERS.into_iter();
+        let mut named = named.filter(|size| size.name() == Some(text));
+        let number = || text.parse().ok().filter(|vcpus| VCPUS.contains(vcpus));
+        named
+            .next()
+            .or_else(|| number().map(GuestSize))
+            .ok_or_else(|| {
+                let (least, most) = (VCPUS.start(), VCPUS.end());
+                format!("give small, medium or large, or a number of vCPUs from {least} to {most}")
+            })
     }
 }
 
@@ -204,21 +237,6 @@ impl Set {
     }
 }
 
-impl std::fmt::Display for GuestSize {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl std::str::FromStr for GuestSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = GuestSize::ALL.into_iter().find(|size| size.name() == text);
-        found.ok_or_else(|| "a size is small, medium or large".into())
-    }
-}
-
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
@@ -229,16 +247,12 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
-    let name = format!("multithreaded-{}", size.name());
-    let (guest, each) = match size {
-        GuestSize::Small => (20.0, 4.9),
-        GuestSize::Medium => (35.0, 5.5),
-        GuestSize::Large => (115.0, 15.0),
-    };
-    let takes = Takes::of(guest, each * programs.len() as f64);
+    let name = format!("multithreaded-{size}");
+    let runs = programs.len() as f64;
+    let takes = size.takes();
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
-        takes: Some(takes),
+        takes: takes.map(|(guest, each)| Takes::of(guest, each * runs)),
         // CPUs that are busy at once would otherwise take each other's time.
         parallel_clock: true,
         ..set
@@ -325,6 +339,35 @@ fn of_table1(name: &str, work: u64) -> PlannedWorkload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_is_a_name_or_a_number_of_vcpus() {
+        let size = |text: &str| text.parse::<GuestSize>();
+        assert_eq!(size("small"), Ok(GuestSize(4)));
+        assert_eq!(size("64"), size("large"));
+        for (text, written) in [
+            ("4", "small"),
+            ("medium", "medium"),
+            ("8", "8"),
+            ("127", "127"),
+        ] {
+            assert_eq!(size(text).unwrap().to_string(), written);
+        }
+        for wrong in ["", "0", "128", "huge", "-1", "4.0"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nobody_knows_how_long_a_size_takes_that_is_not_the_papers() {
+        let named = |text: &str| multithreaded(text.parse().unwrap(), vec![], Scale::Full);
+        assert_eq!(
+            (named("4").name, named("8").name),
+            ("multithreaded-small".into(), "multithreaded-8".into())
+        );
+        assert!(named("4").estimate(1).is_some());
+        assert!(named("8").estimate(1).is_none());
+    }
 
     #[test]
     fn the_agent_knows_the_workloads_of_table_1() {

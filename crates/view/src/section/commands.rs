@@ -3,6 +3,7 @@
 
 use crate::{select::cost_ns, select::Selection, Input};
 use paratick_core::{
+    catalogue::sets::GuestSize,
     model::table1,
     results::{Environment, Plan, PlannedWorkload, Results},
     shell::quote,
@@ -26,16 +27,6 @@ pub fn commands(input: &Input, selection: &Selection) -> Vec<String> {
     lines
 }
 
-/// The name of a multithreaded guest's size; none for one that the bench does not have.
-pub fn size(vcpus: u32) -> Option<&'static str> {
-    Some(match vcpus {
-        4 => "small",
-        16 => "medium",
-        64 => "large",
-        _ => return None,
-    })
-}
-
 /// Whether Table 1 was measured with `--quick`, which makes W3 and W4 shorter and has fewer rounds.
 fn is_short(plan: &Plan) -> bool {
     let mut workloads = plan.workloads.iter();
@@ -52,9 +43,7 @@ fn of_results(results: &Results, short_table1: bool) -> String {
         }
         "table1" => command.option("--vcpus", plan.vcpus),
         "multithreaded" => {
-            if let Some(size) = size(plan.vcpus) {
-                command.option("--sizes", size);
-            }
+            command.option("--sizes", GuestSize(plan.vcpus));
             command.programs(&plan.workloads);
         }
         "sequential" => command.programs(&plan.workloads),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why the averages are what they are, beside the paper's.
 
-use super::summary::{average, changes};
+use super::{
+    relative::capital,
+    summary::{average, changes},
+};
 use crate::{
     change::{self, Metric, BASELINES, PARATICK, TICKLESS_STOP},
     number, paper,
@@ -21,14 +24,18 @@ const CAUSES: usize = 3;
 pub fn averages(set: &Set) -> Option<String> {
     let exits = average(&changes(set, Metric::Exits, TICKLESS_STOP))?;
     let printed = paper::averages_of(set.bench(), set.vcpus());
-    let paper = printed.map_or(String::new(), |printed| {
-        format!("in the paper by {}, ", number::printed(printed.exits))
-    });
-    let mut text = format!(
-        "Here and in the paper, {}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by {}.",
+    let (both, paper) = match printed.map(|printed| number::printed(printed.exits)) {
+        Some(exits) => (
+            "Here and in the paper, ",
+            format!("in the paper by {exits}, "),
+        ),
+        None => ("", String::new()),
+    };
+    let mut text = capital(&format!(
+        "{both}{}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by {}.",
         set.name(),
         exits.words()
-    );
+    ));
     let pairs = pairs(set, TICKLESS_STOP);
     text += &causes(&pairs);
     if let Some(work) = work(set, &pairs) {

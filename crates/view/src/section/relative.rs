@@ -97,7 +97,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     Some(section)
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters
         .next()
