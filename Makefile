@@ -13,7 +13,7 @@ PARATICK = $(BUILT)/paratick
 CARGO = cargo
 
 .DELETE_ON_ERROR:
-.PHONY: help deps build kernels emulator demo test test-quick test-boot check check-series fmt lint clean
+.PHONY: help deps build kernels emulator demo test test-quick test-boot check check-house check-series fmt lint clean
 
 help: ## this list (times: 2 cores, nothing cached)
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,12 +41,15 @@ demo: deps build ## from a bare machine to the table of exits and a report (5 mi
 test: test-quick test-boot ## every test (35 min)
 
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
-	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test docs --test browser
+	$(CARGO) test --release --locked --no-fail-fast --workspace --lib --bins --test cli --test docs --test house --test browser
 
 test-boot: kernels emulator ## boots kernels under emulation (15 min, and kernels and emulator)
 	$(CARGO) test --release --locked --no-fail-fast -p paratick --test boot -- --test-threads=1
 
-check: lint check-series ## lints, and the kernel series (12 min)
+check: lint check-house check-series ## lints, the layout of the source, the kernel series (12 min)
+
+check-house: ## no circle of modules, no crate that uses one above it (1 min)
+	$(CARGO) test --release --locked -p paratick --test house
 
 check-series: build ## the kernel series as one would send it: applies, checkpatch, compiles (10 min)
 	$(PARATICK) kernel check
