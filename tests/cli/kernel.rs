@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: from patches to a tree and back.
 
-use crate::support::{paratick, Checkout, AUTHOR};
+use crate::support::{paratick, Checkout, AUTHOR, MORE, SECOND};
 use std::{
     fs,
     process::Command as Process,
@@ -9,74 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-const FIRST: &str = "int a;\n\nint tick(void)\n{\n\treturn 2;\n}\n";
-const SECOND: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n";
-const LAB: &str = "int b;\n\nint tick(void)\n{\n\treturn 3;\n}\n";
-
-/// A checkout whose tree has two patches of the series and one of the lab, exported.
-fn with_series() -> Checkout {
-    let checkout = Checkout::new();
-    checkout
-        .paratick(&["kernel", "tree", "--lab"])
-        .assert()
-        .success();
-    commit(
-        &checkout,
-        FIRST,
-        "tick: Return two, with a subject that is so long that git folds it in the file",
-    );
-    commit(&checkout, SECOND, "[odd] tick: Name it b");
-    checkout.git(&["checkout", "-q", "-B", "lab"]);
-    commit(&checkout, LAB, "tick: Return three in the lab");
-    checkout.git(&["checkout", "-q", "paratick"]);
-    checkout.paratick(&["kernel", "export"]).assert().success();
-    checkout.write(
-        "kernel/patches/6.12/cover-letter.txt",
-        "Dear maintainers,\n",
-    );
-    checkout
-}
-
-fn commit(checkout: &Checkout, text: &str, subject: &str) {
-    checkout.commit(
-        text,
-        &format!("{subject}\n\nBecause.\n\nSigned-off-by: {AUTHOR}"),
-    );
-}
-
-fn stderr(checkout: &Checkout, args: &[&str], code: i32) -> String {
-    let output = checkout
-        .paratick(args)
-        .assert()
-        .code(code)
-        .get_output()
-        .stderr
-        .clone();
-    String::from_utf8(output).unwrap()
-}
-
-fn stdout(checkout: &Checkout, args: &[&str], code: i32) -> String {
-    let output = checkout
-        .paratick(args)
-        .assert()
-        .code(code)
-        .get_output()
-        .stdout
-        .clone();
-    String::from_utf8(output).unwrap()
-}
-
 #[test]
 fn export_after_tree_is_byte_identical_also_with_odd_settings_of_git() {
-    let checkout = with_series();
+    let checkout = Checkout::with_series();
     let before = checkout.patches();
-    assert_eq!(before.len(), 2 + 1 + 1 + 1 + 1, "{before:?}");
+    assert_eq!(before.len(), (1 + 1) + (2 + 1 + 1) + (1 + 1), "{before:?}");
     fs::remove_dir_all(checkout.tree()).unwrap();
     checkout.write(
         "home/.gitconfig",
         "[core]\nabbrev = 40\n[format]\nsignature = x\nnumbered = true\n[diff]\nnoprefix = true\n",
     );
-    for args in [&["kernel", "tree", "--lab"][..], &["kernel", "export"]] {
+    for args in [&["kernel", "tree"][..], &["kernel", "export"]] {
         checkout
             .paratick(args)
             .env("HOME", checkout.path("home"))
@@ -90,7 +33,7 @@ fn export_after_tree_is_byte_identical_also_with_odd_settings_of_git() {
 
 #[test]
 fn patches_carry_their_author_and_nothing_of_the_machine() {
-    let checkout = with_series();
+    let checkout = Checkout::with_series();
     for (name, text) in checkout.patches() {
         assert!(!text.contains("me@here"), "{name}: {text}");
         assert!(
@@ -102,43 +45,26 @@ fn patches_carry_their_author_and_nothing_of_the_machine() {
 
 #[test]
 fn the_same_tree_has_the_same_commits_wherever_it_is_made() {
-    let checkout = with_series();
-    let heads = |checkout: &Checkout| checkout.git(&["rev-parse", "base", "paratick", "lab"]);
-    checkout
-        .paratick(&["kernel", "tree", "--lab"])
-        .assert()
-        .success();
+    let checkout = Checkout::with_series();
+    let heads = |checkout: &Checkout| checkout.git(&["rev-parse", "base", "lower", "upper", "lab"]);
+    checkout.paratick(&["kernel", "tree"]).assert().success();
     let first = heads(&checkout);
     fs::remove_dir_all(checkout.tree()).unwrap();
-    checkout
-        .paratick(&["kernel", "tree", "--lab"])
-        .assert()
-        .success();
+    checkout.paratick(&["kernel", "tree"]).assert().success();
     assert_eq!(heads(&checkout), first);
 }
 
 #[test]
 fn files_that_git_would_ignore_are_part_of_the_base() {
-    let checkout = with_series();
+    let checkout = Checkout::with_series();
     assert!(checkout.git(&["ls-files"]).contains("shipped.generated"));
 }
 
 #[test]
-fn a_tree_without_lab_has_only_the_series() {
-    let checkout = with_series();
-    checkout.paratick(&["kernel", "tree"]).assert().success();
-    assert_eq!(
-        fs::read_to_string(checkout.tree().join("kernel/tick.c")).unwrap(),
-        SECOND
-    );
-    assert!(!checkout.git(&["branch"]).contains("lab"));
-}
-
-#[test]
 fn uncommitted_work_is_not_overwritten() {
-    let checkout = with_series();
+    let checkout = Checkout::with_series();
     fs::write(checkout.tree().join("kernel/tick.c"), "mine").unwrap();
-    let error = stderr(&checkout, &["kernel", "tree"], 69);
+    let error = checkout.stderr(&["kernel", "tree"], 69);
     assert!(
         error.contains("uncommitted work") && error.contains("hint: "),
         "{error}"
@@ -147,51 +73,41 @@ fn uncommitted_work_is_not_overwritten() {
         fs::read_to_string(checkout.tree().join("kernel/tick.c")).unwrap(),
         "mine"
     );
-    assert!(stderr(&checkout, &["kernel", "export"], 69).contains("uncommitted work"));
+    assert!(checkout
+        .stderr(&["kernel", "export"], 69)
+        .contains("uncommitted work"));
 }
 
 #[test]
 fn work_that_was_not_exported_is_not_overwritten_until_it_is() {
-    let checkout = with_series();
-    commit(&checkout, LAB, "tick: More");
-    let error = stderr(&checkout, &["kernel", "tree"], 69);
+    let checkout = Checkout::with_series();
+    checkout.commit_signed(MORE, "tick: More");
+    let error = checkout.stderr(&["kernel", "tree"], 69);
     assert!(error.contains("was not exported\nhint: "), "{error}");
-    checkout.git(&["branch", "-q", "-D", "lab"]);
+    checkout.rebase_lab();
     checkout.paratick(&["kernel", "export"]).assert().success();
     checkout.paratick(&["kernel", "tree"]).assert().success();
     assert!(checkout
-        .read("kernel/patches/6.12/series")
+        .read("kernel/series/upper/6.12/series")
         .contains("0003-tick-More.patch"));
 }
 
 #[test]
 fn commits_on_a_branch_of_ones_own_are_not_overwritten() {
-    let checkout = with_series();
+    let checkout = Checkout::with_series();
     checkout.git(&["checkout", "-q", "-b", "mine"]);
-    commit(&checkout, LAB, "tick: More");
-    assert!(stderr(&checkout, &["kernel", "tree"], 69).contains("other branches"));
-}
-
-#[test]
-fn a_lab_branch_that_is_not_on_the_series_is_refused_and_the_hint_puts_it_right() {
-    let checkout = with_series();
-    commit(
-        &checkout,
-        &SECOND.replace("int b;", "int c;"),
-        "tick: Name it c",
-    );
-    let error = stderr(&checkout, &["kernel", "export"], 69);
-    assert!(
-        error.contains("hint: git rebase --onto paratick refs/paratick/saved/paratick lab"),
-        "{error}"
-    );
+    checkout.commit_signed(MORE, "tick: More");
+    assert!(checkout
+        .stderr(&["kernel", "tree"], 69)
+        .contains("other branches"));
 }
 
 #[test]
 fn a_patch_that_its_author_did_not_sign_off_is_not_exported() {
-    let checkout = with_series();
-    checkout.commit(LAB, "tick: Unsigned");
-    let error = stderr(&checkout, &["kernel", "export"], 69);
+    let checkout = Checkout::with_series();
+    checkout.commit(MORE, "tick: Unsigned");
+    checkout.rebase_lab();
+    let error = checkout.stderr(&["kernel", "export"], 69);
     assert!(
         error.contains("'tick: Unsigned' is by") && error.contains("--signoff"),
         "{error}"
@@ -200,58 +116,58 @@ fn a_patch_that_its_author_did_not_sign_off_is_not_exported() {
 
 #[test]
 fn removed_patches_leave_the_folder_and_the_cover_letter_stays() {
-    let checkout = with_series();
-    checkout.git(&["branch", "-q", "-D", "lab"]);
+    let checkout = Checkout::with_series();
     checkout.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    checkout.rebase_lab();
     checkout.paratick(&["kernel", "export"]).assert().success();
-    let names: Vec<_> = fs::read_dir(checkout.path("kernel/patches/6.12"))
+    let names: Vec<_> = fs::read_dir(checkout.path("kernel/series/upper/6.12"))
         .unwrap()
         .collect();
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!(
-        checkout.read("kernel/patches/6.12/cover-letter.txt"),
-        "Dear maintainers,\n"
+        checkout.read("kernel/series/upper/6.12/cover-letter.txt"),
+        "Subject: [PATCH 0/2] Tick\n\nDear maintainers,\n"
     );
 }
 
 #[test]
 fn a_patch_that_does_not_apply_is_named() {
-    let checkout = with_series();
-    let name = "kernel/patches/6.12/0002-odd-tick-Name-it-b.patch";
+    let checkout = Checkout::with_series();
+    let name = "kernel/series/upper/6.12/0002-odd-tick-Name-it-b.patch";
     checkout.write(name, &checkout.read(name).replace("-int a;", "-int z;"));
-    let error = stderr(&checkout, &["kernel", "tree"], 69);
+    let error = checkout.stderr(&["kernel", "tree"], 69);
     assert!(
-        error.contains("0002-odd-tick-Name-it-b.patch does not apply"),
+        error.contains("upper/0002-odd-tick-Name-it-b.patch does not apply"),
         "{error}"
     );
-    let said = stdout(&checkout, &["kernel", "check", "--quick"], 1);
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
     assert!(
-        said.contains("FAILED   round trip:\n         0002-odd"),
+        said.contains("FAILED   upper: round trip:\n         0002-odd"),
         "{said}"
     );
 }
 
 #[test]
 fn check_passes_a_good_series_and_says_what_it_skipped() {
-    let checkout = with_series();
-    let said = stdout(&checkout, &["kernel", "check", "--quick"], 0);
+    let checkout = Checkout::with_series();
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 0);
     assert_eq!(
         said.lines().filter(|line| line.starts_with("ok ")).count(),
-        3,
+        3 * 3,
         "{said}"
     );
     assert!(
-        said.contains("skipped  compile: --quick was given"),
+        said.contains("skipped  upper: compile: --quick was given"),
         "{said}"
     );
 }
 
 #[test]
 fn check_finds_a_patch_edited_by_hand() {
-    let checkout = with_series();
-    let name = "kernel/patches/6.12/0002-odd-tick-Name-it-b.patch";
+    let checkout = Checkout::with_series();
+    let name = "kernel/series/upper/6.12/0002-odd-tick-Name-it-b.patch";
     checkout.write(name, &checkout.read(name).replace("Because.", "Because.  "));
-    let said = stdout(&checkout, &["kernel", "check", "--quick"], 1);
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
     assert!(
         said.contains("written again it differs") && said.contains("-Because.  "),
         "{said}"
@@ -260,9 +176,9 @@ fn check_finds_a_patch_edited_by_hand() {
 
 #[test]
 fn check_finds_what_series_does_not_list() {
-    let checkout = with_series();
-    checkout.write("kernel/patches/6.12/0009-stray.patch", "");
-    let said = stdout(&checkout, &["kernel", "check", "--quick"], 1);
+    let checkout = Checkout::with_series();
+    checkout.write("kernel/series/upper/6.12/0009-stray.patch", "");
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
     assert!(
         said.contains("0009-stray.patch: not listed in series"),
         "{said}"
@@ -271,13 +187,14 @@ fn check_finds_what_series_does_not_list() {
 
 #[test]
 fn check_reports_what_checkpatch_finds() {
-    let checkout = with_series();
-    checkout.git(&["branch", "-q", "-D", "lab"]);
-    commit(&checkout, "WRONG\n", "tick: Be wrong");
+    let checkout = Checkout::with_series();
+    checkout.commit_signed(&format!("{SECOND}/* WRONG */\n"), "tick: Be wrong");
+    checkout.rebase_lab();
     checkout.paratick(&["kernel", "export"]).assert().success();
-    let said = stdout(&checkout, &["kernel", "check", "--quick"], 1);
+    checkout.write_cover_letter("upper", 3);
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
     assert!(
-        said.contains("FAILED   checkpatch:\n         0003-tick-Be-wrong.patch:"),
+        said.contains("FAILED   upper: checkpatch:\n         0003-tick-Be-wrong.patch:"),
         "{said}"
     );
     assert!(said.contains("ERROR:PLANTED"), "{said}");
@@ -291,17 +208,17 @@ fn another_tarball_than_the_tested_one_only_warns() {
         "kernel/bases.toml",
         &bases.replace("sha256 = \"", "sha256 = \"0"),
     );
-    let error = stderr(&checkout, &["kernel", "tree"], 0);
+    let error = checkout.stderr(&["kernel", "tree"], 0);
     assert!(
         error.contains("warning: ")
-            && error.contains("is not the file that the series was tested on"),
+            && error.contains("is not the file that the series were tested on"),
         "{error}"
     );
 }
 
 #[test]
 fn a_base_that_is_not_there_is_told_with_those_that_are() {
-    let error = stderr(&Checkout::new(), &["kernel", "tree", "5.4"], 69);
+    let error = Checkout::new().stderr(&["kernel", "tree", "5.4"], 69);
     assert!(
         error.contains("no base kernel 5.4\nhint: ") && error.contains("6.12"),
         "{error}"
@@ -312,7 +229,7 @@ fn a_base_that_is_not_there_is_told_with_those_that_are() {
 fn a_missing_source_is_told_with_the_package_that_has_it() {
     let checkout = Checkout::new();
     fs::remove_file(checkout.path("linux.tar.xz")).unwrap();
-    let error = stderr(&checkout, &["kernel", "build"], 69);
+    let error = checkout.stderr(&["kernel", "build"], 69);
     assert!(
         error.contains("hint: apt-get install no-such-package"),
         "{error}"
@@ -332,7 +249,7 @@ fn an_interrupted_unpacking_is_begun_again() {
 
 #[test]
 fn a_selftest_that_is_not_there_is_told_with_how_to_name_one() {
-    let error = stderr(&with_series(), &["kernel", "selftest", "none"], 69);
+    let error = Checkout::with_series().stderr(&["kernel", "selftest", "none"], 69);
     assert!(
         error.contains("there is no KVM selftest none") && error.contains("hint: "),
         "{error}"
@@ -342,7 +259,7 @@ fn a_selftest_that_is_not_there_is_told_with_how_to_name_one() {
 #[test]
 fn ending_a_build_ends_its_make() {
     let checkout = Checkout::new();
-    checkout.write("kernel/config/lab.config", "CONFIG_A=y\n");
+    checkout.write("kernel/config/common.config", "CONFIG_A=y\n");
     // Debian's source is unpacked into the cache by its key; this one's make never ends.
     checkout
         .paratick(&["kernel", "check", "--quick"])

@@ -12,13 +12,26 @@ use tempfile::TempDir;
 /// Who writes the patches of these tests.
 pub const AUTHOR: &str = "A U Thor <author@example.org>";
 
+/// The folders of the stack, from the bottom up; the last is only the lab's.
+pub const SERIES: [&str; 3] = ["lower", "upper", "lab"];
+
+/// The only file of the base that patches change, as the patches of [`Checkout::with_series`]
+/// leave it one after the other.
+pub const LOWER: &str = "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n\nint low;\n";
+pub const FIRST: &str = "int a;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\n";
+pub const SECOND: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\n";
+pub const LAB: &str = "int b;\n\nint tick(void)\n{\n\treturn 3;\n}\n\nint low;\n";
+
+/// What one more patch on top of `upper` makes of it.
+pub const MORE: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\nint more;\n";
+
 /// A checkout with a base of a few files, and a cache, both thrown away at the end.
 pub struct Checkout {
     dir: TempDir,
 }
 
 impl Checkout {
-    /// With an empty series.
+    /// With a stack of empty series.
     pub fn new() -> Self {
         let checkout = Checkout {
             dir: TempDir::new().unwrap(),
@@ -29,11 +42,15 @@ impl Checkout {
             // Ignored by git, but part of the source.
             (".gitignore", "*.rej\n*.generated\n"),
             ("shipped.generated", "shipped\n"),
-            ("kernel/tick.c", "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n"),
+            (
+                "kernel/tick.c",
+                "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n\nint z;\n",
+            ),
             // Complains about what the tests plant, in the form of the real one.
             (
                 "scripts/checkpatch.pl",
-                "my $f = $ARGV[-1]; open(F, $f); while (<F>) { if (/WRONG/) { print \"$f:$.: ERROR:PLANTED: wrong\\n\"; exit 1 } }\n",
+                "my $f = $ARGV[-1]; open(F, $f); while (<F>) { \
+                 if (/WRONG/) { print \"$f:$.: ERROR:PLANTED: wrong\\n\"; exit 1 } }\n",
             ),
         ] {
             let path = source.join(file);
@@ -52,16 +69,51 @@ impl Checkout {
             ],
             checkout.dir.path(),
         );
+        let sum = run("sha256sum", &[text(&tarball)], checkout.dir.path());
         checkout.write(
             "kernel/bases.toml",
             &format!(
-                "[\"6.12\"]\npackage = \"no-such-package\"\nversion = \"1\"\ntarball = \"{}\"\nsha256 = \"{}\"\nbuild_steps = 1\n",
+                "[\"6.12\"]\npackage = \"no-such-package\"\nversion = \"1\"\nbuild_steps = 1\n\
+                 tarball = \"{}\"\nsha256 = \"{}\"\n\
+                 series = [\"lower\", \"upper\"]\nlab_series = [\"lab\"]\nconfig = [\"common\"]\n",
                 tarball.display(),
-                run("sha256sum", &[text(&tarball)], checkout.dir.path()).split_whitespace().next().unwrap()
+                sum.split_whitespace().next().unwrap()
             ),
         );
         checkout.write("kernel/checkpatch.ignore", "");
+        for name in SERIES {
+            checkout.write(&format!("kernel/series/{name}/6.12/series"), "");
+        }
         checkout
+    }
+
+    /// With one patch in `lower`, two in `upper` and one in `lab`, exported; `upper` is checked
+    /// out.
+    pub fn with_series() -> Self {
+        let checkout = Checkout::new();
+        checkout.paratick(&["kernel", "tree"]).assert().success();
+        checkout.git(&["checkout", "-q", "lower"]);
+        checkout.commit_signed(LOWER, "tick: Name it low");
+        checkout.git(&["checkout", "-q", "-B", "upper"]);
+        checkout.commit_signed(
+            FIRST,
+            "tick: Return two, with a subject that is so long that git folds it in the file",
+        );
+        checkout.commit_signed(SECOND, "[odd] tick: Name it b");
+        checkout.git(&["checkout", "-q", "-B", "lab"]);
+        checkout.commit_signed(LAB, "tick: Return three in the lab");
+        checkout.git(&["checkout", "-q", "upper"]);
+        checkout.paratick(&["kernel", "export"]).assert().success();
+        checkout.write_cover_letter("upper", 2);
+        checkout
+    }
+
+    /// For so many patches.
+    pub fn write_cover_letter(&self, series: &str, patches: usize) {
+        self.write(
+            &format!("kernel/series/{series}/6.12/cover-letter.txt"),
+            &format!("Subject: [PATCH 0/{patches}] Tick\n\nDear maintainers,\n"),
+        );
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -91,6 +143,18 @@ impl Checkout {
         command
     }
 
+    /// What it prints when it ends with this code.
+    pub fn stdout(&self, args: &[&str], code: i32) -> String {
+        let done = self.paratick(args).assert().code(code);
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    }
+
+    /// What it says on standard error when it ends with this code.
+    pub fn stderr(&self, args: &[&str], code: i32) -> String {
+        let done = self.paratick(args).assert().code(code);
+        String::from_utf8(done.get_output().stderr.clone()).unwrap()
+    }
+
     /// Commits a new text of `kernel/tick.c` in the tree, on the branch that is checked out.
     pub fn commit(&self, text: &str, message: &str) {
         fs::write(self.tree().join("kernel/tick.c"), text).unwrap();
@@ -110,11 +174,35 @@ impl Checkout {
         run("git", &[&identity[..], args].concat(), &self.tree())
     }
 
-    /// Every file of both folders of patches, by name.
+    /// The same, with a message that its author signed off.
+    pub fn commit_signed(&self, text: &str, subject: &str) {
+        self.commit(
+            text,
+            &format!("{subject}\n\nBecause.\n\nSigned-off-by: {AUTHOR}"),
+        );
+    }
+
+    /// Puts the lab's branch on top of `upper` again, as the hint of `export` says.
+    pub fn rebase_lab(&self) {
+        let before = "refs/paratick/saved/upper";
+        self.git(&[
+            "rebase",
+            "-q",
+            "--update-refs",
+            "--onto",
+            "upper",
+            before,
+            "lab",
+        ]);
+        self.git(&["checkout", "-q", "upper"]);
+    }
+
+    /// Every file of the folders of patches, by name.
     pub fn patches(&self) -> Vec<(String, String)> {
         let mut all = vec![];
-        for folder in ["kernel/patches/6.12", "kernel/lab-patches/6.12"] {
-            for entry in fs::read_dir(self.path(folder)).into_iter().flatten() {
+        for series in SERIES {
+            let folder = format!("kernel/series/{series}/6.12");
+            for entry in fs::read_dir(self.path(&folder)).into_iter().flatten() {
                 let path = entry.unwrap().path();
                 let name = format!("{folder}/{}", path.file_name().unwrap().to_string_lossy());
                 all.push((name, fs::read_to_string(path).unwrap()));

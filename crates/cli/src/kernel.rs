@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick kernel`: the series as a git tree, as a folder of patches, and as an image.
+//! `paratick kernel`: the series as a git tree, as folders of patches, and as an image.
 
 use crate::progress::Progress;
 use crate::stdout::outln;
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use paratick_build::kernel::{
     self,
     check::{Check, Outcome},
-    tree, Variant,
+    export, tree, Changes, Variant,
 };
 use std::{
     path::{Path, PathBuf},
@@ -18,22 +18,15 @@ use std::{
 /// Keep, check and build the kernel series
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Make a git tree: Debian's source with the series applied
+    /// Make a git tree: Debian's source with the stack of series applied
     ///
-    /// Tag `base` is Debian's source; work on branch `paratick`, then write it back with `paratick kernel export`.
-    Tree {
-        #[command(flatten)]
-        at: Place,
-        /// Also apply the lab's patches, on branch `lab` on top of the series
-        #[arg(long)]
-        lab: bool,
-    },
-    /// Rewrite kernel/patches and kernel/lab-patches from the tree
-    Export {
-        #[command(flatten)]
-        at: Place,
-    },
-    /// Check the series: files, exact application, round trip, checkpatch, and that each patch compiles
+    /// Tag `base` is Debian's source. Each series is a branch on top of the one below. Work there,
+    /// then write it back with `paratick kernel export`.
+    Tree(Place),
+    /// Rewrite the patches in kernel/series from the tree
+    Export(Place),
+    /// Check each series: files, exact application, round trip, checkpatch, and that each patch
+    /// compiles
     Check {
         #[arg(default_value = kernel::DEFAULT_BASE)]
         base: String,
@@ -46,9 +39,12 @@ pub enum Verb {
         #[arg(default_value = kernel::DEFAULT_BASE)]
         base: String,
         /// Build Debian's source without the series
-        #[arg(long = "base")]
+        #[arg(long = "base", conflicts_with = "up_to")]
         unpatched: bool,
-        /// Configuration fragment to put on top of tinyconfig instead of kernel/config/lab.config
+        /// Apply the series only up to this one, without those on top of it
+        #[arg(long, value_name = "SERIES")]
+        up_to: Option<String>,
+        /// Configuration fragment to merge into tinyconfig instead of those of the base
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
@@ -81,12 +77,13 @@ impl Place {
 
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::Tree { at, lab } => make_tree(&at.base, &at.dir()?, lab)?,
-        Verb::Export { at } => export(&at.base, &at.dir()?)?,
+        Verb::Tree(at) => make_tree(&at.base, &at.dir()?)?,
+        Verb::Export(at) => export(&at.base, &at.dir()?)?,
         Verb::Check { base, quick } => return check(&base, quick),
         Verb::Build {
             base,
             unpatched,
+            up_to,
             config,
         } => {
             let variant = if unpatched {
@@ -94,16 +91,16 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             } else {
                 Variant::Patched
             };
-            build(&base, variant, config.as_deref())?;
+            build(&base, variant, &Changes { up_to, config })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn make_tree(base: &str, dir: &Path, lab: bool) -> Result<()> {
+fn make_tree(base: &str, dir: &Path) -> Result<()> {
     let mut progress = Progress::new();
-    tree::create(base, dir, lab, &mut |event| progress.show(event))?;
+    tree::create(base, dir, &mut |event| progress.show(event))?;
     drop(progress);
     outln!("{}", dir.display())?;
     Ok(())
@@ -111,10 +108,10 @@ fn make_tree(base: &str, dir: &Path, lab: bool) -> Result<()> {
 
 fn export(base: &str, dir: &Path) -> Result<()> {
     let mut progress = Progress::new();
-    let exported = tree::export(base, dir, &mut |event| progress.show(event))?;
+    let exported = export::export(base, dir, &mut |event| progress.show(event))?;
     drop(progress);
     for folder in exported {
-        outln!("{}: {} patches", folder.dir.display(), folder.patches.len())?;
+        outln!("{}:", folder.dir.display())?;
         for name in folder.patches {
             outln!("  {name}")?;
         }
@@ -129,30 +126,31 @@ fn check(base: &str, quick: bool) -> Result<ExitCode> {
     for check in &checks {
         outln!("{}", line(check))?;
     }
-    let failed = checks
-        .iter()
-        .any(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let failed = checks.iter().any(|check| check.outcome.failed());
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn line(check: &Check) -> String {
-    match &check.outcome {
-        Outcome::Passed(what) => format!("ok       {}: {what}", check.name),
-        Outcome::Skipped(why) => format!("skipped  {}: {why}", check.name),
+fn line(
+    Check {
+        series,
+        name,
+        outcome,
+    }: &Check,
+) -> String {
+    match outcome {
+        Outcome::Passed(what) => format!("ok       {series}: {name}: {what}"),
+        Outcome::Skipped(why) => format!("skipped  {series}: {name}: {why}"),
         Outcome::Failed(findings) => {
             let indented = findings.join("\n").replace('\n', "\n         ");
-            format!("FAILED   {}:\n         {indented}", check.name)
+            format!("FAILED   {series}: {name}:\n         {indented}")
         }
     }
 }
 
-fn build(base: &str, variant: Variant, config: Option<&Path>) -> Result<()> {
+fn build(base: &str, variant: Variant, changes: &Changes) -> Result<()> {
     let mut progress = Progress::new();
     let mut events = |event| progress.show(event);
-    let image = match config {
-        Some(fragment) => kernel::ensure_with_config(base, variant, fragment, &mut events)?,
-        None => kernel::ensure(base, variant, &mut events)?,
-    };
+    let image = kernel::ensure_changed(base, variant, changes, &mut events)?;
     drop(progress);
     outln!("release  {}", image.release)?;
     outln!("key      {}", image.key)?;

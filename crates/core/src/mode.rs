@@ -59,7 +59,7 @@ impl TickMode {
     }
 
     /// The lab's kernels restart the tick as the base kernel does, with two
-    /// writes to the clock event device, when told so: the series' first patch
+    /// writes to the clock event device, when told so: `tick-restart`
     /// changes that for every guest, and a baseline must not profit from it.
     fn kernel_parameters(self) -> &'static [&'static str] {
         match self {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `kernel/bases.toml`: which source a series is for, and whether this machine has it.
+//! `kernel/bases.toml`: what a base is made of, and whether this machine has its source.
 
 use crate::{
-    kernel::run,
+    kernel::{run, series::Folder},
     progress::{Event, Events},
     repo, requirements,
 };
@@ -17,10 +17,17 @@ pub struct Base {
     #[serde(skip)]
     pub name: String,
     pub package: String,
-    /// The package version that the series was last tested on.
+    /// The package version that the series were last tested on.
     pub version: String,
     pub tarball: PathBuf,
     pub sha256: String,
+    /// The series that one would mail, from the bottom up.
+    pub series: Vec<String>,
+    /// What only the lab adds on top of those.
+    #[serde(default)]
+    pub lab_series: Vec<String>,
+    /// Fragments of the configuration, by name; later ones win.
+    pub config: Vec<String>,
     /// Lines that `make` prints for a full build; only the progress bar needs it.
     pub build_steps: u64,
 }
@@ -54,17 +61,27 @@ impl Base {
         })
     }
 
-    /// The folder of the series for this base.
-    pub fn patches(&self) -> Result<PathBuf> {
-        Ok(repo::root()?.join("kernel/patches").join(&self.name))
+    /// The folders of the stack, from the bottom up: what one would mail, then the lab's.
+    pub fn stack(&self) -> Result<Vec<Folder>> {
+        let root = repo::root()?.join("kernel/series");
+        let folder = |name: &String, mailed| Folder {
+            name: name.clone(),
+            dir: root.join(name).join(&self.name),
+            mailed,
+        };
+        let mailed = self.series.iter().map(|name| folder(name, true));
+        let lab = self.lab_series.iter().map(|name| folder(name, false));
+        Ok(mailed.chain(lab).collect())
     }
 
-    /// The folder of what only the lab adds on top of the series.
-    pub fn lab_patches(&self) -> Result<PathBuf> {
-        Ok(repo::root()?.join("kernel/lab-patches").join(&self.name))
+    /// The files with the fragments of the configuration.
+    pub fn config(&self) -> Result<Vec<PathBuf>> {
+        let dir = repo::root()?.join("kernel/config");
+        let file = |name| dir.join(format!("{name}.config"));
+        Ok(self.config.iter().map(file).collect())
     }
 
-    /// Looks at the tarball; warns when it is not the one that the series was tested on.
+    /// Looks at the tarball; warns when it is not the one that the series were tested on.
     pub fn source(&self, events: Events) -> Result<Source> {
         if !self.tarball.is_file() {
             bail!(
@@ -82,12 +99,12 @@ impl Base {
         let version = requirements::installed_version(&self.package);
         if let Some(found) = version.as_ref().filter(|found| **found != self.version) {
             events(Event::Warning(format!(
-                "{} is {found}; the series was last tested on {}",
+                "{} is {found}; the series were last tested on {}",
                 self.package, self.version
             )));
         } else if sha256 != self.sha256 {
             events(Event::Warning(format!(
-                "{} is not the file that the series was tested on (sha256 {sha256}, tested {})",
+                "{} is not the file that the series were tested on (sha256 {sha256}, tested {})",
                 self.tarball.display(),
                 self.sha256
             )));

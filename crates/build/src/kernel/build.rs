@@ -6,12 +6,11 @@ use crate::{
     kernel::{
         base::{Base, Source},
         config, make, run,
-        series::{Patch, Series},
+        series::{Patch, Stack},
         source::{self, Followed},
-        KernelImage, Variant,
+        Changes, KernelImage, Variant,
     },
     progress::{Event, Events},
-    repo,
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -37,32 +36,31 @@ struct Info {
 /// Everything an image depends on.
 struct Inputs {
     source: Source,
-    patches: Vec<Patch>,
+    stack: Stack,
+    /// Of the stack, unless nothing of it is applied.
     patches_key: Option<String>,
-    /// Configuration symbols of the series, which this variant does not have.
+    /// Configuration symbols of the patches that are left out.
     unknown: BTreeSet<String>,
-    /// Names the object folder.
-    config_name: String,
+    /// Names the object folder: rebuilds of one purpose have little to do.
+    purpose: String,
     /// As it was when the key was made: files may be edited while a build runs.
     config: String,
-    suffix: &'static str,
+    suffix: String,
     toolchain: String,
 }
 
-/// The image for a base and variant, with `fragment` in place of `kernel/config/lab.config` if given.
+/// The image for a base and variant.
 pub fn ensure(
     base: &str,
     variant: Variant,
-    fragment: Option<&Path>,
+    changes: &Changes,
     events: Events,
 ) -> Result<KernelImage> {
-    let inputs = Inputs::gather(base, variant, fragment, events)?;
+    let inputs = Inputs::gather(base, variant, changes, events)?;
     let key = inputs.key();
     let dir = cache::dir()?.join("kernel").join(&key);
     if !dir.is_dir() {
-        // One object folder per variant and configuration file: rebuilds then have little to do.
-        let purpose = format!("{}-{}", &inputs.suffix[1..], inputs.config_name);
-        let tree = Followed::open(&inputs.source, &purpose, events)?;
+        let tree = Followed::open(&inputs.source, &inputs.purpose, events)?;
         // Another process may have built it while this one waited.
         if !dir.is_dir() {
             inputs.build(&tree, &dir, events)?;
@@ -84,44 +82,36 @@ fn read(dir: &Path, key: String) -> Result<KernelImage> {
 }
 
 impl Inputs {
-    fn gather(
-        base: &str,
-        variant: Variant,
-        fragment: Option<&Path>,
-        events: Events,
-    ) -> Result<Self> {
+    fn gather(base: &str, variant: Variant, changes: &Changes, events: Events) -> Result<Self> {
         let base = Base::load(base)?;
         let source = base.source(events)?;
-        let series = Series::read(&base.patches()?)?;
-        let lab = Series::read(&base.lab_patches()?)?;
-        let key = cache::key([series.key().as_bytes(), lab.key().as_bytes()]);
-        let mut patches = [series.patches, lab.patches].concat();
-        let mut patches_key = Some(key);
-        let mut unknown = BTreeSet::new();
-        if variant == Variant::Unpatched {
-            unknown = patches.iter().flat_map(Patch::new_symbols).collect();
-            patches.clear();
-            patches_key = None;
-        }
-        let fragment = match fragment {
-            Some(path) => path.to_owned(),
-            None => repo::root()?.join("kernel/config/lab.config"),
+        let mut stack = Stack::read(base.stack()?)?;
+        let left_out = match (variant, &changes.up_to) {
+            (Variant::Unpatched, _) => std::mem::take(&mut stack),
+            (Variant::Patched, Some(name)) => stack.split_above(name)?,
+            (Variant::Patched, None) => Stack::default(),
         };
+        let kind = match variant {
+            Variant::Patched => "paratick",
+            Variant::Unpatched => "base",
+        };
+        let top = changes.up_to.as_deref().filter(|_| !left_out.0.is_empty());
+        let (config_name, fragments) = match &changes.config {
+            Some(file) => {
+                let stem = file.file_stem().unwrap_or_default();
+                (stem.to_string_lossy().into_owned(), vec![file.clone()])
+            }
+            None => ("lab".to_owned(), base.config()?),
+        };
+        let config = fragments.iter().map(fs_err::read_to_string);
         Ok(Inputs {
             source,
-            patches,
-            patches_key,
-            unknown,
-            config: config::essence(&fs_err::read_to_string(&fragment)?),
-            config_name: fragment
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
-            suffix: match variant {
-                Variant::Patched => "-paratick",
-                Variant::Unpatched => "-base",
-            },
+            patches_key: (variant == Variant::Patched).then(|| stack.key()),
+            stack,
+            unknown: left_out.patches().flat_map(Patch::new_symbols).collect(),
+            purpose: format!("{kind}-{config_name}"),
+            config: config::essence(&config.collect::<std::io::Result<Vec<_>>>()?.join("\n")),
+            suffix: format!("-{}", top.unwrap_or(kind)),
             toolchain: make::toolchain()?,
         })
     }
@@ -133,7 +123,7 @@ impl Inputs {
                 &self.source.sha256,
                 self.patches_key.as_deref().unwrap_or_default(),
                 &self.config,
-                self.suffix,
+                &self.suffix,
                 &self.toolchain,
             ]
             .map(str::as_bytes),
@@ -142,7 +132,7 @@ impl Inputs {
 
     fn build(&self, tree: &Followed, dir: &Path, events: Events) -> Result<()> {
         let fresh = !tree.out.join("vmlinux").exists();
-        tree.follow(&self.patches)?;
+        tree.follow(self.stack.patches())?;
         events(Event::Step("configuring the kernel".into()));
         fs_err::write(&tree.log, "")?;
         let fragment = tree.out.with_file_name("wanted.config");
@@ -152,7 +142,7 @@ impl Inputs {
             "building Linux {}{} with {} patches",
             self.source.base.name,
             self.suffix,
-            self.patches.len()
+            self.stack.patches().count()
         )));
         let mut make = make::command(&tree.src, &tree.out);
         make.arg("bzImage");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick kernel check`: is the series as one would send it?
+//! `paratick kernel check`: is every series as one would send it?
 
 use crate::{
     kernel::{
         base::{Base, Source},
         compile::Compiler,
         git::Git,
-        series::{self, Patch, Series, COVER_LETTER},
+        series::{self, Folder, Patch, Series, Stack, COVER_LETTER},
         source,
     },
     progress::{Event, Events},
@@ -18,6 +18,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use tempfile::TempDir;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -29,187 +30,237 @@ pub enum Outcome {
     Skipped(String),
 }
 
-/// One question and its answer.
+/// One question about one series, and its answer.
 #[derive(Debug, Clone)]
 pub struct Check {
+    pub series: String,
     pub name: &'static str,
     pub outcome: Outcome,
 }
 
-/// Both folders of a base, and where to look at them.
-struct Subject {
-    base: Base,
-    series: Series,
-    lab: Series,
-    pristine: PathBuf,
-}
-
-/// Checks the series of `base`; `quick` leaves out compiling.
+/// Checks every series of the stack of `base`, from the bottom up; `quick` leaves out compiling.
 pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
     let base = Base::load(base)?;
-    let folders = [base.patches()?, base.lab_patches()?];
-    let mut checks = vec![answer(
-        "files",
-        folder_findings(&folders)?,
-        "series and files agree",
-    )];
-    if matches!(checks[0].outcome, Outcome::Failed(_)) {
+    let folders = base.stack()?;
+    let mut checks = vec![];
+    for folder in &folders {
+        let outcome = answer(folder_findings(folder)?, "series and files agree");
+        checks.push(Check::of(folder, "files", outcome));
+    }
+    if checks.iter().any(|check| check.outcome.failed()) {
         // The other questions are about patches that cannot be told apart yet.
         return Ok(checks);
     }
     let source = base.source(events)?;
-    let subject = Subject {
-        series: Series::read(&folders[0])?,
-        lab: Series::read(&folders[1])?,
-        pristine: source::pristine(&source, events)?,
-        base,
-    };
-    if subject.patches().next().is_none() {
-        let none = Outcome::Skipped(format!("there is no patch for {}", subject.base.name));
-        checks.push(Check {
-            name: "patches",
-            outcome: none,
-        });
-        return Ok(checks);
+    let stack = Stack::read(folders)?;
+    let mut checker = Checker::new(&source, &stack, quick, events)?;
+    for series in &stack.0 {
+        checks.extend(checker.series(series, events)?);
     }
-    let count = subject.patches().count();
-    events(Event::Step(format!(
-        "applying {count} patches and writing them again"
-    )));
-    checks.push(answer(
-        "round trip",
-        subject.round_trip()?,
-        "apply exactly, and come out byte-identical",
-    ));
-    events(Event::Step("running checkpatch.pl --strict".into()));
-    checks.push(answer(
-        "checkpatch",
-        subject.checkpatch()?,
-        &format!("--strict clean in {count} patches"),
-    ));
-    let outcome = if quick {
-        Outcome::Skipped("--quick was given".into())
-    } else if matches!(checks[1].outcome, Outcome::Failed(_)) {
-        Outcome::Skipped("the patches do not apply".into())
-    } else {
-        compile(&subject, &source, events)?
+    let place = |check: &Check| {
+        let mut names = stack.0.iter().map(|series| &series.folder.name);
+        names.position(|name| *name == check.series)
     };
-    checks.push(Check {
-        name: "compile",
-        outcome,
-    });
+    checks.sort_by_key(place);
     Ok(checks)
 }
 
-fn answer(name: &'static str, findings: Vec<String>, passed: &str) -> Check {
-    let outcome = if findings.is_empty() {
+/// Goes up the stack.
+struct Checker {
+    pristine: PathBuf,
+    trip: RoundTrip,
+    /// None: not asked for.
+    compiler: Option<Compiler>,
+    /// How many patches of the stack are done.
+    done: usize,
+    /// Why what lies above cannot be looked at.
+    broken: Option<String>,
+}
+
+impl Outcome {
+    pub fn failed(&self) -> bool {
+        matches!(self, Outcome::Failed(_))
+    }
+}
+
+impl Check {
+    fn of(folder: &Folder, name: &'static str, outcome: Outcome) -> Self {
+        Check {
+            series: folder.name.clone(),
+            name,
+            outcome,
+        }
+    }
+}
+
+impl Checker {
+    fn new(source: &Source, stack: &Stack, quick: bool, events: Events) -> Result<Self> {
+        let pristine = source::pristine(source, events)?;
+        let patches = || stack.patches().cloned().collect();
+        let compiler = (!quick).then(|| Compiler::new(source, patches(), events));
+        Ok(Checker {
+            trip: RoundTrip::begin(stack, &pristine)?,
+            pristine,
+            compiler: compiler.transpose()?,
+            done: 0,
+            broken: None,
+        })
+    }
+
+    fn series(&mut self, series: &Series, events: Events) -> Result<Vec<Check>> {
+        let Series { folder, patches } = series;
+        let range = self.done..self.done + patches.len();
+        self.done = range.end;
+        if patches.is_empty() {
+            let none = Outcome::Skipped("there is none yet".into());
+            return Ok(vec![Check::of(folder, "patches", none)]);
+        }
+        let step = |what: &str| Event::Step(format!("{}: {what}", folder.name));
+        events(step("applying the patches and writing them again"));
+        let trip = match &self.broken {
+            Some(why) => Outcome::Skipped(why.clone()),
+            None => answer(
+                self.trip.series(series)?,
+                "applies exactly, and comes out byte-identical",
+            ),
+        };
+        if trip.failed() {
+            self.broken = Some(format!("the round trip of {} failed", folder.name));
+        }
+        events(step("running checkpatch.pl --strict"));
+        let style = answer(checkpatch(patches, &self.pristine)?, "--strict is clean");
+        let compiled = match (&self.compiler, &self.broken) {
+            (None, _) => Outcome::Skipped("--quick was given".into()),
+            (_, Some(why)) => Outcome::Skipped(why.clone()),
+            (Some(compiler), None) => compiler.series(range, events)?,
+        };
+        if compiled.failed() {
+            self.broken = Some(format!("{} does not compile", folder.name));
+        }
+        let outcomes = [
+            ("round trip", trip),
+            ("checkpatch", style),
+            ("compile", compiled),
+        ];
+        let checks = outcomes.map(|(name, outcome)| Check::of(folder, name, outcome));
+        Ok(checks.into())
+    }
+}
+
+fn answer(findings: Vec<String>, passed: &str) -> Outcome {
+    if findings.is_empty() {
         Outcome::Passed(passed.into())
     } else {
         Outcome::Failed(findings)
-    };
-    Check { name, outcome }
+    }
 }
 
-fn folder_findings(folders: &[PathBuf; 2]) -> Result<Vec<String>> {
-    let mut findings = vec![];
-    for dir in folders {
-        let tell = |text| format!("{}: {text}", dir.display());
-        findings.extend(series::disagreements(dir)?.into_iter().map(tell));
-    }
-    let [patches, _] = folders;
-    if patches.join(series::LIST).exists() && !patches.join(COVER_LETTER).exists() {
-        findings.push(format!("{}: there is no {COVER_LETTER}", patches.display()));
+fn folder_findings(folder: &Folder) -> Result<Vec<String>> {
+    let mut findings = series::disagreements(&folder.dir)?;
+    let count = series::listed(&folder.dir)?.len();
+    // One patch needs no letter, and what is not mailed neither.
+    if folder.mailed && count > 1 {
+        let letter = folder.dir.join(COVER_LETTER);
+        if !letter.exists() {
+            findings.push(format!("there is no {COVER_LETTER}"));
+        } else if !numbered(&fs_err::read_to_string(letter)?, count) {
+            findings.push(format!(
+                "{COVER_LETTER}: its subject should be numbered [PATCH 0/{count}]"
+            ));
+        }
     }
     Ok(findings)
 }
 
-fn compile(subject: &Subject, source: &Source, events: Events) -> Result<Outcome> {
-    let patches: Vec<_> = subject.patches().cloned().collect();
-    let mut compiler = Compiler::new(source, patches, events)?;
-    let findings = compiler.every_patch(events)?;
-    Ok(if findings.is_empty() {
-        Outcome::Passed(compiler.summary())
-    } else {
-        Outcome::Failed(findings)
-    })
+/// Does the first line say how many patches follow, as git does it: `0/9` or `00/10`?
+fn numbered(letter: &str, count: usize) -> bool {
+    let last = count.to_string();
+    let number = format!(" {}/{last}]", "0".repeat(last.len()));
+    letter
+        .lines()
+        .next()
+        .is_some_and(|line| line.contains(&number))
 }
 
-impl Subject {
-    fn patches(&self) -> impl Iterator<Item = &Patch> {
-        self.series.patches.iter().chain(&self.lab.patches)
-    }
+/// A repository of just the files that the stack touches.
+struct RoundTrip {
+    scratch: TempDir,
+    git: Git,
+    from: String,
+}
 
-    /// Applies all patches in a repository of just the files that they touch, and writes them again.
-    fn round_trip(&self) -> Result<Vec<String>> {
+impl RoundTrip {
+    fn begin(stack: &Stack, pristine: &Path) -> Result<Self> {
         let scratch = tempfile::tempdir().context("no place for a scratch repository")?;
         let tree = scratch.path().join("tree");
-        let touched: BTreeSet<_> = self.patches().flat_map(Patch::touched).collect();
+        let touched: BTreeSet<_> = stack.patches().flat_map(Patch::touched).collect();
         // .gitattributes chooses the function names in hunk headers.
         for file in touched.iter().map(String::as_str).chain([".gitattributes"]) {
-            source::copy_if_there(&self.pristine.join(file), &tree.join(file))?;
+            source::copy_if_there(&pristine.join(file), &tree.join(file))?;
         }
         fs_err::create_dir_all(&tree)?;
         let git = Git::at(&tree);
         git.init("base")?;
-        let mut from = "base".to_owned();
-        for series in [&self.series, &self.lab] {
-            for patch in &series.patches {
-                if let Err(error) = git.am(&patch.path) {
-                    return Ok(vec![format!("{}: {error:#}", patch.name)]);
-                }
-            }
-            let out = scratch.path().join(format!("out-{from}"));
-            let written = git.format_patch(&format!("{from}..HEAD"), &out)?;
-            let findings = differences(series, &written, &out)?;
-            if !findings.is_empty() {
-                return Ok(findings);
-            }
-            from = git.run(["rev-parse", "HEAD"])?;
-        }
-        Ok(vec![])
+        let from = "base".to_owned();
+        Ok(RoundTrip { scratch, git, from })
     }
 
-    fn checkpatch(&self) -> Result<Vec<String>> {
-        let scratch = tempfile::tempdir().context("no place for checkpatch's cache")?;
-        let ignored = ignored_types()?.join(",");
-        let mut findings = vec![];
-        for patch in self.patches() {
-            let output = Command::new("perl")
-                .arg(self.pristine.join("scripts/checkpatch.pl"))
-                .arg("--root")
-                .arg(&self.pristine)
-                .args([
-                    "--strict",
-                    "--terse",
-                    "--show-types",
-                    "--no-summary",
-                    "--color=never",
-                    "--quiet",
-                ])
-                .arg(format!("--ignore={ignored}"))
-                .arg(&patch.path)
-                // It writes a cache where it runs, and reads settings from HOME.
-                .current_dir(scratch.path())
-                .env("HOME", scratch.path())
-                .output()
-                .context("cannot run perl for checkpatch.pl")?;
-            let said = String::from_utf8_lossy(&output.stdout);
-            let dir = format!(
-                "{}/",
-                patch.path.parent().unwrap_or(Path::new("")).display()
-            );
-            findings.extend(said.lines().map(|line| line.replace(&dir, "")));
-            if !output.status.success() && said.trim().is_empty() {
-                let error = String::from_utf8_lossy(&output.stderr);
-                anyhow::bail!(
-                    "checkpatch.pl failed on {} ({}): {error}",
-                    patch.name,
-                    output.status
-                );
+    /// Applies the next series and writes it again; returns how it differs.
+    fn series(&mut self, series: &Series) -> Result<Vec<String>> {
+        for patch in &series.patches {
+            if let Err(error) = self.git.am(&patch.path) {
+                return Ok(vec![format!("{}: {error:#}", patch.name)]);
             }
         }
-        Ok(findings)
+        let out = self.scratch.path().join(&series.folder.name);
+        let written = self
+            .git
+            .format_patch(&format!("{}..HEAD", self.from), &out)?;
+        self.from = self.git.run(["rev-parse", "HEAD"])?;
+        differences(series, &written, &out)
     }
+}
+
+fn checkpatch(patches: &[Patch], pristine: &Path) -> Result<Vec<String>> {
+    let scratch = tempfile::tempdir().context("no place for checkpatch's cache")?;
+    let ignored = ignored_types()?.join(",");
+    let mut findings = vec![];
+    for patch in patches {
+        let output = Command::new("perl")
+            .arg(pristine.join("scripts/checkpatch.pl"))
+            .arg("--root")
+            .arg(pristine)
+            .args([
+                "--strict",
+                "--terse",
+                "--show-types",
+                "--no-summary",
+                "--color=never",
+                "--quiet",
+            ])
+            .arg(format!("--ignore={ignored}"))
+            .arg(&patch.path)
+            // It writes a cache where it runs, and reads settings from HOME.
+            .current_dir(scratch.path())
+            .env("HOME", scratch.path())
+            .output()
+            .context("cannot run perl for checkpatch.pl")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let dir = format!(
+            "{}/",
+            patch.path.parent().unwrap_or(Path::new("")).display()
+        );
+        findings.extend(said.lines().map(|line| line.replace(&dir, "")));
+        if !output.status.success() && said.trim().is_empty() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            anyhow::bail!(
+                "checkpatch.pl failed on {} ({}): {error}",
+                patch.name,
+                output.status
+            );
+        }
+    }
+    Ok(findings)
 }
 
 fn differences(series: &Series, written: &[String], out: &Path) -> Result<Vec<String>> {

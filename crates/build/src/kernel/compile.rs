@@ -2,17 +2,28 @@
 //! Does every patch compile what it touches, with the ones after it still missing?
 
 use crate::{
-    kernel::{base::Source, config, make, run, series::Patch, source::Followed},
+    kernel::{
+        base::{Base, Source},
+        check::Outcome,
+        config, make, run,
+        series::Patch,
+        source::Followed,
+    },
     progress::{Event, Events},
-    repo,
 };
 use anyhow::Result;
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{collections::BTreeSet, ops::Range, path::Path, process::Command};
 
-/// Compiles the objects of a series, patch by patch, in one object folder.
+/// Compiles the objects of a stack, patch by patch, in one object folder.
 pub struct Compiler {
+    base: Base,
     tree: Followed,
     patches: Vec<Patch>,
+}
+
+/// What was done for one series.
+#[derive(Debug, Default)]
+struct Done {
     compiled: BTreeSet<String>,
     passes: Vec<String>,
 }
@@ -27,82 +38,82 @@ struct Targets {
 }
 
 impl Compiler {
+    /// For `patches`, the whole stack of the base.
     pub fn new(source: &Source, patches: Vec<Patch>, events: Events) -> Result<Self> {
         let tree = Followed::open(source, "check", events)?;
         fs_err::write(&tree.log, "")?;
+        let base = source.base.clone();
         Ok(Compiler {
+            base,
             tree,
             patches,
-            compiled: BTreeSet::new(),
-            passes: vec![],
         })
     }
 
-    /// What was compiled, for the report.
-    pub fn summary(&self) -> String {
-        format!(
-            "each of {} patches compiles what it touches ({} files; {})",
-            self.patches.len(),
-            self.compiled.len(),
-            self.passes.join("; ")
-        )
-    }
-
-    /// One pass with the lab's configuration, and one for each symbol of the series with that turned off.
-    pub fn every_patch(&mut self, events: Events) -> Result<Vec<String>> {
-        let mut findings = self.pass(0, None, events)?;
-        let symbols: Vec<_> = self
-            .patches
-            .iter()
-            .enumerate()
-            .flat_map(|(index, patch)| {
-                patch
-                    .new_symbols()
-                    .into_iter()
-                    .map(move |symbol| (index, symbol))
-            })
-            .collect();
-        for (index, symbol) in symbols {
-            findings.extend(self.pass(index, Some(&symbol), events)?);
+    /// Compiles the patches of one series, `range` of the stack, on top of those below: once with
+    /// the lab's configuration, and once more for each symbol of the stack so far with that
+    /// turned off.
+    pub fn series(&self, range: Range<usize>, events: Events) -> Result<Outcome> {
+        let mut done = Done::default();
+        let mut findings = vec![];
+        findings.extend(self.pass(range.clone(), None, &mut done, events)?);
+        for index in 0..range.end {
+            for symbol in self.patches[index].new_symbols() {
+                let from = index.max(range.start);
+                findings.extend(self.pass(from..range.end, Some(&symbol), &mut done, events)?);
+            }
         }
-        Ok(findings)
+        if !findings.is_empty() {
+            return Ok(Outcome::Failed(findings));
+        }
+        Ok(Outcome::Passed(format!(
+            "each patch compiles what it touches ({} files; {})",
+            done.compiled.len(),
+            done.passes.join("; ")
+        )))
     }
 
-    /// Compiles from patch `first` on; `off` is a configuration symbol (without `CONFIG_`) to turn off.
-    fn pass(&mut self, first: usize, off: Option<&str>, events: Events) -> Result<Vec<String>> {
+    /// `off` is a configuration symbol (without `CONFIG_`) to turn off.  Returns what is wrong.
+    fn pass(
+        &self,
+        range: Range<usize>,
+        off: Option<&str>,
+        done: &mut Done,
+        events: Events,
+    ) -> Result<Option<String>> {
         let name = match off {
             Some(symbol) => format!("CONFIG_{symbol}=n"),
             None => "the lab's configuration".to_owned(),
         };
         let mut symbols_seen = None;
-        for count in first + 1..=self.patches.len() {
-            let patch = self.patches[count - 1].clone();
-            events(Event::Step(format!("compiling {} with {name}", patch.name)));
+        for count in range.start + 1..=range.end {
+            let patch = &self.patches[count - 1];
+            events(Event::Step(format!("compiling {patch} with {name}")));
             self.tree.follow(&self.patches[..count])?;
             let unknown = self.symbols(count..self.patches.len());
             if symbols_seen.as_ref() != Some(&unknown) {
                 if !self.configure(off, &unknown)? {
                     // Something selects it: there is no such configuration.
-                    self.passes.push(format!("{name} cannot be chosen"));
-                    return Ok(vec![]);
+                    done.passes.push(format!("{name} cannot be chosen"));
+                    return Ok(None);
                 }
                 symbols_seen = Some(unknown);
             }
             let targets = self.targets(count);
             if let Err(error) = self.compile(&targets) {
-                return Ok(vec![format!(
+                return Ok(Some(format!(
                     "{} does not compile with {name}: {error:#}",
                     patch.name
-                )]);
+                )));
             }
-            self.compiled.extend(targets.folders);
-            self.compiled.extend(targets.selftests);
+            done.compiled.extend(targets.folders);
+            done.compiled.extend(targets.selftests);
         }
-        self.passes.push(name);
-        Ok(vec![])
+        done.passes.push(name);
+        Ok(None)
     }
 
-    fn symbols(&self, patches: std::ops::Range<usize>) -> BTreeSet<String> {
+    fn symbols(&self, patches: Range<usize>) -> BTreeSet<String> {
         self.patches[patches]
             .iter()
             .flat_map(Patch::new_symbols)
@@ -111,7 +122,7 @@ impl Compiler {
 
     /// False when `off` cannot be turned off.
     fn configure(&self, off: Option<&str>, unknown: &BTreeSet<String>) -> Result<bool> {
-        let mut fragments = vec![repo::root()?.join("kernel/config/lab.config")];
+        let mut fragments = self.base.config()?;
         let mut unknown = unknown.clone();
         if let Some(symbol) = off {
             let fragment = self.tree.out.with_file_name("off.config");
@@ -129,7 +140,7 @@ impl Compiler {
     }
 
     /// What the last of the first `count` patches touches.  A header can break any user of it:
-    /// then everything that the series compiles so far is compiled again.
+    /// then everything that the stack compiles so far is compiled again.
     fn targets(&self, count: usize) -> Targets {
         let touched = self.patches[count - 1].touched();
         let wide = touched

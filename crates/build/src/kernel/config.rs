@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's configuration: tinyconfig plus fragments, and the proof that every line of them holds.
+//! The kernel's configuration: tinyconfig plus fragments, and the proof that every line of them
+//! holds.
 
 use crate::kernel::{make, run};
 use anyhow::{bail, Result};
@@ -9,8 +10,9 @@ use std::{
     process::Command,
 };
 
-/// Writes `out/.config` from tinyconfig and `fragments` (later ones win); fails when a wanted line is not in the result.
-/// Symbols that only later patches bring are named in `unknown` (without `CONFIG_`): they cannot take.
+/// Writes `out/.config` from tinyconfig and `fragments` (later ones win); fails when a wanted line
+/// is not in the result.  Symbols that only later patches bring are named in `unknown` (without
+/// `CONFIG_`): they cannot take.
 pub fn configure(
     src: &Path,
     out: &Path,
@@ -39,7 +41,9 @@ pub fn configure(
     let missing = unmet(&wanted, &settings(&got));
     if !missing.is_empty() {
         bail!(
-            "the kernel's configuration lacks what was asked for:\n  {}\nhint: a symbol that these depend on is missing from the fragment, or Linux renamed them",
+            "the kernel's configuration lacks what was asked for:\n  {}\n\
+             hint: a symbol that these depend on is missing from the fragments, or Linux renamed \
+             them",
             missing.join("\n  ")
         );
     }
@@ -65,7 +69,8 @@ pub fn settings(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a fragment says without its comments, in a fixed order: what a build depends on.
+/// What fragments say without their comments, in a fixed order: what a build depends on.  Of two
+/// lines about one symbol the later wins, as in [`configure`].
 pub fn essence(text: &str) -> String {
     settings(text)
         .iter()
@@ -95,6 +100,15 @@ mod tests {
         assert_eq!(
             unmet(&wanted, &got),
             ["CONFIG_C=250 (is n)", "CONFIG_D=n (is y)"]
+        );
+    }
+
+    #[test]
+    fn of_two_fragments_the_later_wins() {
+        let common = "CONFIG_A=y\nCONFIG_B=y\n";
+        assert_eq!(
+            essence(&[common, "# CONFIG_A is not set\n"].concat()),
+            "CONFIG_A=n\nCONFIG_B=y\n"
         );
     }
 

@@ -8,7 +8,8 @@ use std::{
     process::Command,
 };
 
-/// Who makes the base commit and applies patches.  It never reaches a patch: those carry their author.
+/// Who makes the base commit and applies patches.  It never reaches a patch: those carry their
+/// author.
 const NAME: &str = "paratick";
 const EMAIL: &str = "paratick@invalid";
 
@@ -45,13 +46,16 @@ impl Git {
         self.run(["rev-parse", "--verify", "--quiet", &wanted]).ok()
     }
 
-    /// A new repository whose only commit, tagged `base`, is everything in the folder.
+    /// A new repository without a branch, whose only commit, tagged `base`, is everything in the
+    /// folder.
     pub fn init(&self, message: &str) -> Result<()> {
-        self.run(["init", "--quiet", "--initial-branch=paratick"])?;
+        self.run(["init", "--quiet", "--initial-branch=unpacked"])?;
         // The source has its own .gitignore files, and ships files that they name.
         self.run(["add", "--all", "--force"])?;
         self.run(["commit", "--quiet", "--allow-empty", "-m", message])?;
-        self.run(["tag", "base"]).map(drop)
+        self.run(["tag", "base"])?;
+        self.run(["checkout", "--quiet", "--detach"])?;
+        self.run(["branch", "--quiet", "-D", "unpacked"]).map(drop)
     }
 
     /// Applies one patch as a commit, exactly: no fuzz, no three-way merge.

@@ -21,7 +21,8 @@ const IDENTITY: &[(&str, &str)] = &[
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 2026"),
 ];
 
-/// Variables that kbuild or make would take from the environment.  An outer `make demo` exports the last few.
+/// Variables that kbuild or make would take from the environment.  An outer `make demo` exports the
+/// last few.
 const FOREIGN: &[&str] = &[
     "ARCH",
     "SUBARCH",

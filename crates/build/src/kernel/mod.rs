@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernels: Debian's source plus the series in `kernel/`, as git trees and as images.
+//! The kernels: Debian's source plus the stack of series in `kernel/series/`, as git trees and as
+//! images.
 
 mod base;
 mod build;
 pub mod check;
 mod compile;
 mod config;
+pub mod export;
 mod git;
 mod make;
 pub(crate) mod run;
@@ -16,14 +18,14 @@ pub mod tree;
 
 use crate::progress::Events;
 use anyhow::Result;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The base that is meant when none is named.
 pub const DEFAULT_BASE: &str = "6.12";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// The series and the lab's patches: one image for host and guest in every mode.
+    /// The whole stack: one image for host and guest in every mode.
     Patched,
     /// Debian's source as it is, with the same configuration.
     Unpatched,
@@ -43,22 +45,33 @@ pub struct KernelImage {
     pub patches: Option<String>,
 }
 
-/// The image of `base` (e.g. [`DEFAULT_BASE`]); builds it (4–7 minutes on 2 cores) unless the cache has it.
+/// The image of `base` (e.g. [`DEFAULT_BASE`]); builds it (4–7 minutes on 2 cores) unless the
+/// cache has it.
 pub fn ensure(base: &str, variant: Variant, events: Events) -> Result<KernelImage> {
-    build::ensure(base, variant, None, events)
+    build::ensure(base, variant, &Changes::default(), events)
 }
 
-/// The same with another configuration fragment than `kernel/config/lab.config` on top of tinyconfig.
-pub fn ensure_with_config(
+/// What an image may have otherwise than the base says.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The series to end the stack with.
+    pub up_to: Option<String>,
+    /// A fragment to merge into tinyconfig instead of the base's.
+    pub config: Option<PathBuf>,
+}
+
+/// The same, changed.
+pub fn ensure_changed(
     base: &str,
     variant: Variant,
-    fragment: &Path,
+    changes: &Changes,
     events: Events,
 ) -> Result<KernelImage> {
-    build::ensure(base, variant, Some(fragment), events)
+    build::ensure(base, variant, changes, events)
 }
 
-/// A KVM selftest of the patched source, e.g. `x86_64/kvm_pv_test`, as a program; builds it unless the cache has it.
+/// A KVM selftest of the source with the mailed series, e.g. `x86_64/kvm_pv_test`, as a program;
+/// builds it unless the cache has it.
 pub fn selftest(base: &str, test: &str, events: Events) -> Result<PathBuf> {
     selftest::ensure(base, test, events)
 }

@@ -13,7 +13,8 @@ use std::{
 /// How many lines of a failed program are worth showing.
 const LAST_LINES: usize = 30;
 
-/// Lets a program end with this one, however that ends: a `make` must not go on in a folder whose lock is gone.
+/// Lets a program end with this one, however that ends: a `make` must not go on in a folder whose
+/// lock is gone.
 fn tied(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec it makes one system call and allocates nothing.
     unsafe {

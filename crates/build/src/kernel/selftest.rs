@@ -3,7 +3,7 @@
 
 use crate::{
     cache,
-    kernel::{base::Base, make, run, series::Series, source::Followed},
+    kernel::{base::Base, make, run, series::Stack, source::Followed},
     progress::{Event, Events},
 };
 use anyhow::{bail, Result};
@@ -13,19 +13,21 @@ use std::path::PathBuf;
 pub fn ensure(base: &str, test: &str, events: Events) -> Result<PathBuf> {
     let base = Base::load(base)?;
     let source = base.source(events)?;
-    let series = Series::read(&base.patches()?)?;
+    let stack = Stack::read(base.stack()?)?.mailed();
     let toolchain = make::toolchain()?;
-    let key = cache::key([&source.sha256, &series.key(), &toolchain].map(|part| part.as_bytes()));
+    let parts = [&source.sha256, &stack.part_key(true), &toolchain];
+    let key = cache::key(parts.map(|part| part.as_bytes()));
     let kept = cache::dir()?.join("selftest").join(key).join(test);
     if kept.is_file() {
         return Ok(kept);
     }
     let tree = Followed::open(&source, "selftest", events)?;
-    tree.follow(&series.patches)?;
+    tree.follow(stack.patches())?;
     let file = tree.src.join(make::KVM_SELFTESTS).join(format!("{test}.c"));
     if !file.is_file() {
         bail!(
-            "there is no KVM selftest {test} in {} with the series: no {}\nhint: name it relative to {}, such as x86_64/kvm_pv_test",
+            "there is no KVM selftest {test} in {} with the series: no {}\n\
+             hint: name it relative to {}, such as x86_64/kvm_pv_test",
             base.package,
             file.display(),
             make::KVM_SELFTESTS

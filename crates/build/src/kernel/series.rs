@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A folder of patches: `series` gives their order, `NNNN-subject.patch` is what format-patch wrote.
+//! Series of patches, stacked: `series` in a folder gives their order, `NNNN-subject.patch` is
+//! what format-patch wrote.
 
 use crate::cache;
-use anyhow::Result;
+use anyhow::{bail, Result};
 use std::{
     collections::BTreeSet,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -13,36 +15,105 @@ pub const LIST: &str = "series";
 /// Kept by hand beside the patches.
 pub const COVER_LETTER: &str = "cover-letter.txt";
 
+/// Where one series of a base's stack is.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    pub name: String,
+    pub dir: PathBuf,
+    /// Not only the lab's.
+    pub mailed: bool,
+}
+
 #[derive(Debug, Clone)]
 pub struct Patch {
+    pub series: String,
     /// File name, e.g. `0001-timers-program-the-tick-once.patch`.
     pub name: String,
     pub path: PathBuf,
     pub text: String,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Series {
+    pub folder: Folder,
     pub patches: Vec<Patch>,
 }
 
-impl Series {
-    /// Reads what `series` lists; a folder that is not there is an empty series.
-    pub fn read(dir: &Path) -> Result<Self> {
-        let patches = listed(dir)?
-            .into_iter()
-            .map(|name| {
-                let path = dir.join(&name);
-                let text = String::from_utf8_lossy(&fs_err::read(&path)?).into_owned();
-                Ok(Patch { name, path, text })
-            })
-            .collect::<Result<_>>()?;
-        Ok(Series { patches })
+/// A base's series, each applied on top of the one before.
+#[derive(Debug, Clone, Default)]
+pub struct Stack(pub Vec<Series>);
+
+impl Stack {
+    pub fn read(folders: Vec<Folder>) -> Result<Self> {
+        let series = folders.into_iter().map(Series::read);
+        series.collect::<Result<_>>().map(Stack)
     }
 
-    /// Hash of everything that the patches say.
+    pub fn patches(&self) -> impl Iterator<Item = &Patch> {
+        self.0.iter().flat_map(|series| &series.patches)
+    }
+
+    /// Without what only the lab needs.
+    pub fn mailed(self) -> Self {
+        let series = self.0.into_iter();
+        Stack(series.filter(|series| series.folder.mailed).collect())
+    }
+
+    /// Takes away, and returns, what lies on top of the series `name`.
+    pub fn split_above(&mut self, name: &str) -> Result<Stack> {
+        let found = self.0.iter().position(|series| series.folder.name == name);
+        let Some(index) = found else {
+            let names: Vec<_> = self.0.iter().map(|series| &*series.folder.name).collect();
+            bail!(
+                "there is no series {name} in the stack\nhint: it has {}",
+                names.join(", ")
+            );
+        };
+        Ok(Stack(self.0.split_off(index + 1)))
+    }
+
+    /// Hash of everything that the patches say, the lab's apart.
     pub fn key(&self) -> String {
-        cache::key(self.patches.iter().map(|patch| patch.text.as_bytes()))
+        cache::key([
+            self.part_key(true).as_bytes(),
+            self.part_key(false).as_bytes(),
+        ])
+    }
+
+    /// Hash of what the mailed patches say, or the lab's; how they are divided into series does
+    /// not matter.
+    pub fn part_key(&self, mailed: bool) -> String {
+        let part = self
+            .0
+            .iter()
+            .filter(|series| series.folder.mailed == mailed);
+        let patches = part.flat_map(|series| &series.patches);
+        cache::key(patches.map(|patch| patch.text.as_bytes()))
+    }
+}
+
+impl Series {
+    /// Reads the patches that the folder's list names.
+    pub fn read(folder: Folder) -> Result<Self> {
+        let patch = |name: String| {
+            let path = folder.dir.join(&name);
+            let text = String::from_utf8_lossy(&fs_err::read(&path)?).into_owned();
+            Ok(Patch {
+                series: folder.name.clone(),
+                name,
+                path,
+                text,
+            })
+        };
+        let patches = listed(&folder.dir)?.into_iter().map(patch);
+        let patches = patches.collect::<Result<_>>()?;
+        Ok(Series { folder, patches })
+    }
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        write!(to, "{}/{}", self.series, self.name)
     }
 }
 
@@ -73,10 +144,15 @@ pub fn disagreements(dir: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-fn listed(dir: &Path) -> Result<Vec<String>> {
+/// The names in a folder's list.
+pub fn listed(dir: &Path) -> Result<Vec<String>> {
     let list = dir.join(LIST);
     if !list.exists() {
-        return Ok(vec![]);
+        bail!(
+            "kernel/bases.toml names a series, but there is no {}\n\
+             hint: correct the name; a new series begins with an empty list",
+            list.display()
+        );
     }
     Ok(fs_err::read_to_string(list)?
         .lines()
@@ -87,9 +163,6 @@ fn listed(dir: &Path) -> Result<Vec<String>> {
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
-    if !dir.exists() {
-        return Ok(vec![]);
-    }
     fs_err::read_dir(dir)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect()
@@ -134,15 +207,18 @@ mod tests {
 
     fn patch(text: &str) -> Patch {
         Patch {
+            series: "x".into(),
             name: "0001-x.patch".into(),
             path: "0001-x.patch".into(),
             text: text.into(),
         }
     }
 
-    const TEXT: &str = "From 0\nFrom: A B <a@b>\nSubject: [PATCH] x\n\ndiff --git a/no b/no\n\nSigned-off-by: A B <a@b>\n---\n \
-        a | 1 +\n\ndiff --git a/kernel/Kconfig.hz b/kernel/Kconfig.hz\n--- a/kernel/Kconfig.hz\n+++ b/kernel/Kconfig.hz\n\
-        @@ -1 +1,2 @@\n+config PV_TICK\ndiff --git a/x.c b/x.c\n--- /dev/null\n+++ b/x.c\n+config NOT_ONE\n";
+    const TEXT: &str = "From 0\nFrom: A B <a@b>\nSubject: [PATCH] x\n\n\
+        diff --git a/no b/no\n\nSigned-off-by: A B <a@b>\n---\n a | 1 +\n\n\
+        diff --git a/kernel/Kconfig.hz b/kernel/Kconfig.hz\n\
+        --- a/kernel/Kconfig.hz\n+++ b/kernel/Kconfig.hz\n@@ -1 +1,2 @@\n+config PV_TICK\n\
+        diff --git a/x.c b/x.c\n--- /dev/null\n+++ b/x.c\n+config NOT_ONE\n";
 
     #[test]
     fn touched_files_come_from_the_diff_and_not_from_the_message() {

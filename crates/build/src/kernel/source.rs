@@ -2,7 +2,8 @@
 //! Sources in the cache: the base as it was unpacked, and trees that follow a series.
 //!
 //! A followed tree is a farm of hard links to the unpacked base in which only files that differ are
-//! rewritten.  Their new time stamps make `make` rebuild exactly what a change of the series asks for.
+//! rewritten.  Their new time stamps make `make` rebuild exactly what a change of the series asks
+//! for.
 
 use crate::{
     cache,
@@ -110,7 +111,8 @@ impl Followed {
         })
     }
 
-    /// Makes the tree what the base is with `patches` applied; fails, and changes nothing, when one does not apply.
+    /// Makes the tree what the base is with `patches` applied; fails, and changes nothing, when one
+    /// does not apply.
     pub fn follow<'a>(&self, patches: impl IntoIterator<Item = &'a Patch>) -> Result<()> {
         let stage = tempfile::tempdir_in(&self.dir)?;
         let current = self.dir.join("current.patch");
@@ -123,8 +125,7 @@ impl Followed {
             }
             // As it was read: the file may have been edited since.
             fs_err::write(&current, &patch.text)?;
-            apply(stage.path(), &current)
-                .with_context(|| format!("{} does not apply", patch.name))?;
+            apply(stage.path(), &current).with_context(|| format!("{patch} does not apply"))?;
         }
         let record = self.dir.join("touched");
         let before = fs_err::read_to_string(&record).unwrap_or_default();
