@@ -37,14 +37,10 @@ const KNOWN: &[&str] = &[
     "view: section/explain.rs",
     "view: section/idle_entries.rs",
     "view: section/mod.rs",
-    "service: serve.rs",
-    "build: emulator/mod.rs",
     "build: kernel/mod.rs",
     "bench: environment.rs",
-    "cli: main.rs",
     "cli: bench/common.rs",
     "cli: compare/mod.rs",
-    "cli: lab/mod.rs",
     "cli: model/mod.rs",
 ];
 

@@ -5,15 +5,14 @@ use crate::{
     cache,
     emulator::{self, Emulator, Variant},
     progress::Events,
+    qemu::{named_qemu, system_qemu},
 };
 use anyhow::{bail, Result};
-use paratick_service::find_program;
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
-const QEMU: &str = "qemu-system-x86_64";
 const AGENT: &str = "paratick-agent";
 
 /// Everything is a path of the machine; the host and the guests see the same files.
@@ -80,7 +79,7 @@ pub fn find_agent() -> Result<PathBuf> {
                 agent.display()
             );
         }
-        return absolute(&agent);
+        return Ok(fs_err::canonicalize(agent)?);
     }
     let here = env::current_exe()?;
     let places = [here.parent(), here.parent().and_then(Path::parent)];
@@ -90,38 +89,10 @@ pub fn find_agent() -> Result<PathBuf> {
         .map(|folder| folder.join(AGENT))
         .find(|file| file.is_file());
     match found {
-        Some(agent) => absolute(&agent),
+        Some(agent) => Ok(fs_err::canonicalize(agent)?),
         None => bail!(
             "no {AGENT} next to {}\nhint: build it with `make`, or set PARATICK_AGENT to it",
             here.display()
         ),
     }
-}
-
-/// An emulator named by the user (`$PARATICK_QEMU`), if any.
-pub fn named_qemu() -> Result<Option<PathBuf>> {
-    let Some(name) = env::var_os("PARATICK_QEMU") else {
-        return Ok(None);
-    };
-    let name = name.to_string_lossy();
-    let path = env::var("PATH").unwrap_or_default();
-    match find_program(&name, &path) {
-        Some(file) => Ok(Some(absolute(&file)?)),
-        None => bail!(
-            "PARATICK_QEMU is {name}, which is not a program\nhint: unset it to use the lab's own emulator"
-        ),
-    }
-}
-
-/// The distribution's QEMU.
-pub fn system_qemu() -> Result<PathBuf> {
-    let path = env::var("PATH").unwrap_or_default();
-    match find_program(QEMU, &path) {
-        Some(file) => absolute(&file),
-        None => bail!("no {QEMU} on this machine\nhint: apt install qemu-system-x86"),
-    }
-}
-
-fn absolute(file: &Path) -> Result<PathBuf> {
-    Ok(fs_err::canonicalize(file)?)
 }

@@ -2,7 +2,7 @@
 //! `paratick doctor`: what is missing on this machine, and how to get it.
 
 use crate::stdout::{out, outln};
-use crate::COULD_NOT_RUN;
+use crate::usage::COULD_NOT_RUN;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::{presets, Cell, Table};

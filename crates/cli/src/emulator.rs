@@ -120,7 +120,7 @@ fn program(qemu: &Path) -> Result<PathBuf> {
 }
 
 fn status() -> Result<ExitCode> {
-    if let Some(named) = paratick_build::tools::named_qemu()? {
+    if let Some(named) = paratick_build::qemu::named_qemu()? {
         outln!("named by PARATICK_QEMU")?;
         show(&emulator::named(named)?)?;
         return Ok(ExitCode::SUCCESS);

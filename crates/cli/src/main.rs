@@ -15,27 +15,10 @@ mod progress;
 mod report;
 mod signals;
 mod stdout;
+mod usage;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-
-/// What could not be run (sysexits' EX_UNAVAILABLE), as opposed to 1: it ran, and the answer is no.
-pub const COULD_NOT_RUN: u8 = 69;
-
-/// As clap exits.
-pub const WRONG_USAGE: u8 = 2;
-
-/// Options that do not go together: the user's mistake, found after parsing.
-#[derive(Debug)]
-pub struct Usage(pub String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// Paravirtual scheduler ticks: kernels, a lab to boot them in, and exact counts of VM exits.
 #[derive(Parser)]
@@ -74,9 +57,6 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("{}", stdout::printable(format_args!("error: {error:#}")));
-        match error.is::<Usage>() {
-            true => ExitCode::from(WRONG_USAGE),
-            false => ExitCode::from(COULD_NOT_RUN),
-        }
+        usage::exit_code(&error)
     })
 }

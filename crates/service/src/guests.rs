@@ -3,10 +3,11 @@
 
 use crate::{
     guest::{self, Places},
+    lock,
     monitor::Monitor,
+    outbox::Outbox,
     pin::{self, Pins},
     process::{pin_thread, Kept},
-    serve::{lock, Outbox},
 };
 use anyhow::{anyhow, bail, Context, Result};
 use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply, SessionId};

@@ -4,12 +4,16 @@
 pub mod guest;
 mod guests;
 mod monitor;
+mod outbox;
 pub mod pin;
 pub mod process;
 pub mod serve;
 mod session;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// The file that `name` runs, found as a shell finds it.
 pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
@@ -22,6 +26,10 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
         .filter(|folder| !folder.is_empty())
         .map(|folder| Path::new(folder).join(name))
         .find(|file| runs(file))
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// CPUs that are online.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Processes that must not outlive us: emulators, on the machine and on the host.
 
+use crate::lock;
 use anyhow::{Context, Result};
 use rustix::process::{kill_process, kill_process_group, Pid, Signal};
 use std::{
@@ -152,8 +153,4 @@ fn signal_group(pid: u32, signal: Signal) {
         let _ = kill_process_group(pid, signal);
         let _ = kill_process(pid, signal);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

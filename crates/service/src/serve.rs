@@ -3,6 +3,8 @@
 
 use crate::{
     guests::Guests,
+    lock,
+    outbox::Outbox,
     session::{self, Session},
 };
 use anyhow::{Context, Result};
@@ -11,41 +13,11 @@ use std::{
     collections::HashMap,
     io::{Read, Write},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-/// Where an agent's frames go; shared by everything that has something to say.
-pub struct Outbox {
-    to: Mutex<Box<dyn Write + Send>>,
-    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-}
-
-impl Outbox {
-    pub fn send(&self, frame: &Frame) {
-        // A machine that is gone hears nothing; the reading side notices and ends the agent.
-        let _ = frame.write(&mut *lock(&self.to));
-    }
-
-    pub fn reply(&self, reply: &Reply) {
-        self.send(&Frame::message(reply));
-    }
-
-    pub fn failed(&self, session: SessionId, error: &anyhow::Error) {
-        self.reply(&Reply::Failed {
-            session,
-            error: format!("{error:#}"),
-        });
-    }
-
-    pub fn ended(&self, session: SessionId, code: i32, duration_ns: u64) {
-        lock(&self.sessions).remove(&session);
-        self.reply(&Reply::Exited {
-            session,
-            code,
-            duration_ns,
-        });
-    }
-}
+/// The commands that run.
+type Sessions = Arc<Mutex<HashMap<SessionId, Arc<Session>>>>;
 
 /// What an agent can do.
 pub enum Role {
@@ -67,10 +39,8 @@ pub fn serve(
     role: Role,
     ready: Ready,
 ) -> Result<()> {
-    let out = Arc::new(Outbox {
-        to: Mutex::new(Box::new(to)),
-        sessions: Mutex::default(),
-    });
+    let out = Arc::new(Outbox::new(to));
+    let sessions = Sessions::default();
     let guests = match role {
         Role::Guest => None,
         Role::Host { machine, state } => Some(Guests::new(machine, state, ready.cpus, out.clone())),
@@ -78,8 +48,10 @@ pub fn serve(
     out.reply(&Reply::Ready(ready));
     while let Some(frame) = Frame::read(&mut from).context("reading from the machine")? {
         match (frame, &guests) {
-            (Frame::Message(json), _) => handle(wire::parse(&json)?, &out, guests.as_ref()),
-            (Frame::Data { session, bytes, .. }, _) => feed(&out, session, bytes),
+            (Frame::Message(json), _) => {
+                handle(wire::parse(&json)?, &out, &sessions, guests.as_ref());
+            }
+            (Frame::Data { session, bytes, .. }, _) => feed(&out, &sessions, session, bytes),
             (Frame::Guest { guest, inner }, Some(guests)) => guests.pass_on(guest, &inner),
             (Frame::Guest { .. }, None) => {}
         }
@@ -110,27 +82,24 @@ fn unknown_parameters() -> String {
     unknown.collect::<Vec<_>>().join(" ").trim().to_string()
 }
 
-fn handle(request: Request, out: &Arc<Outbox>, guests: Option<&Guests>) {
+fn handle(request: Request, out: &Arc<Outbox>, sessions: &Sessions, guests: Option<&Guests>) {
     match (request, guests) {
         (Request::Exec(request), _) => {
-            let mut sessions = lock(&out.sessions);
-            match session::start(&request, out) {
-                Ok(session) => {
-                    sessions.insert(request.session, session);
-                }
-                Err(error) => {
-                    drop(sessions);
-                    out.failed(request.session, &error);
-                }
+            let id = request.session;
+            let all = sessions.clone();
+            let mut running = lock(sessions);
+            match session::start(&request, out, move || drop(lock(&all).remove(&id))) {
+                Ok(session) => drop(running.insert(id, session)),
+                Err(error) => out.failed(id, &error),
             }
         }
         (Request::CloseStdin { session }, _) => {
-            if let Some(session) = find(out, session) {
+            if let Some(session) = find(sessions, session) {
                 lock(&session.stdin).take();
             }
         }
         (Request::Resize { session, size }, _) => {
-            if let Some(session) = find(out, session) {
+            if let Some(session) = find(sessions, session) {
                 session.resize(size);
             }
         }
@@ -150,8 +119,8 @@ fn handle(request: Request, out: &Arc<Outbox>, guests: Option<&Guests>) {
     }
 }
 
-fn feed(out: &Outbox, session: SessionId, bytes: Vec<u8>) {
-    let taken = match find(out, session) {
+fn feed(out: &Outbox, sessions: &Sessions, session: SessionId, bytes: Vec<u8>) {
+    let taken = match find(sessions, session) {
         Some(session) => match &*lock(&session.stdin) {
             Some(stdin) => stdin.send(bytes).is_ok(),
             None => false,
@@ -164,10 +133,6 @@ fn feed(out: &Outbox, session: SessionId, bytes: Vec<u8>) {
     }
 }
 
-fn find(out: &Outbox, session: SessionId) -> Option<Arc<Session>> {
-    lock(&out.sessions).get(&session).cloned()
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn find(sessions: &Sessions, session: SessionId) -> Option<Arc<Session>> {
+    lock(sessions).get(&session).cloned()
 }

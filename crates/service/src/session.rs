@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One command run by an agent: its input, its output, and how it ended.
 
-use crate::serve::Outbox;
+use crate::outbox::Outbox;
 use anyhow::{Context, Result};
 use paratick_core::wire::{ExecRequest, Frame, Reply, SessionId, Stream, TerminalSize, CHUNK};
 use paratick_instruments::marker;
@@ -35,8 +35,12 @@ impl Session {
     }
 }
 
-/// Starts the command; its frames go to `out`, the last of them [`Reply::Exited`].
-pub fn start(request: &ExecRequest, out: &Arc<Outbox>) -> Result<Arc<Session>> {
+/// Starts the command; its frames go to `out`, the last of them [`Reply::Exited`], after `ended`.
+pub fn start(
+    request: &ExecRequest,
+    out: &Arc<Outbox>,
+    ended: impl FnOnce() + Send + 'static,
+) -> Result<Arc<Session>> {
     let mut command = command(request)?;
     let terminal = match request.terminal {
         Some(size) => Some(open_terminal(&mut command, size)?),
@@ -77,7 +81,7 @@ pub fn start(request: &ExecRequest, out: &Arc<Outbox>) -> Result<Arc<Session>> {
         child,
         out: out.clone(),
     };
-    thread::spawn(move || running.see_through());
+    thread::spawn(move || running.see_through(ended));
     Ok(session)
 }
 
@@ -179,7 +183,7 @@ struct Running {
 impl Running {
     /// Passes output on until the command has ended and its pipes are drained.  What it leaves
     /// running in the background may hold the pipes open: that is not waited for.
-    fn see_through(mut self) {
+    fn see_through(mut self, ended: impl FnOnce()) {
         let status = self.pass_output();
         let duration_ns = self.begun.elapsed().as_nanos() as u64;
         if let Some(window) = self.window {
@@ -190,7 +194,12 @@ impl Running {
             Err(_) => 127,
         };
         self.drain();
-        self.out.ended(self.id, code, duration_ns);
+        ended();
+        self.out.reply(&Reply::Exited {
+            session: self.id,
+            code,
+            duration_ns,
+        });
     }
 
     fn pass_output(&mut self) -> Result<ExitStatus> {

@@ -5,7 +5,7 @@
 use crate::{
     emulator::{
         apt::Apt,
-        recipe::{Inputs, Patch},
+        recipe::{Inputs, Patch, PLUGIN, VERSION},
     },
     kernel::{
         run,
@@ -101,8 +101,8 @@ impl Work {
             fs_err::create_dir_all(part)?;
             let target = &inputs.recipe.target;
             fs_err::copy(self.dir.join("build").join(target), part.join(target))?;
-            self.compile_plugin(inputs, &part.join(super::PLUGIN))?;
-            fs_err::write(part.join(super::VERSION), &self.version)?;
+            self.compile_plugin(inputs, &part.join(PLUGIN))?;
+            fs_err::write(part.join(VERSION), &self.version)?;
             Ok(())
         })
     }

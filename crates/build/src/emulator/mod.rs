@@ -6,14 +6,10 @@ mod apt;
 mod build;
 mod recipe;
 
-use crate::{cache, progress::Events, tools};
+use crate::{cache, progress::Events, qemu};
 use anyhow::{bail, Result};
-use recipe::{Inputs, Recipe};
+use recipe::{Inputs, Recipe, PLUGIN, VERSION};
 use std::path::{Path, PathBuf};
-
-/// Beside the program, in the emulator's folder.
-const PLUGIN: &str = "worldswitch.so";
-const VERSION: &str = "version";
 
 /// A QEMU to run hosts and guests with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +35,7 @@ pub enum Variant {
 /// The lab's emulator: the one named by `$PARATICK_QEMU`, else our own, built (3 to 6 minutes on 2
 /// CPUs) unless the cache has it.
 pub fn ensure(events: Events) -> Result<Emulator> {
-    match tools::named_qemu()? {
+    match qemu::named_qemu()? {
         Some(qemu) => named(qemu),
         None => ensure_variant(Variant::Fixed, events),
     }

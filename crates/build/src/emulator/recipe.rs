@@ -9,6 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Beside the program, in the emulator's folder.
+pub const PLUGIN: &str = "worldswitch.so";
+pub const VERSION: &str = "version";
+
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
 const CODE: &str = "emulator 1";
 

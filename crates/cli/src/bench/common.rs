@@ -5,7 +5,7 @@ use super::{
     kernel::Choice,
     measure::{sort, Bench, Place},
 };
-use crate::{lab::options::host, Usage};
+use crate::{lab::options::host, usage::usage};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_build::{kernel::DEFAULT_BASE, tools};
@@ -198,8 +198,4 @@ pub fn once<T: PartialEq + Display>(items: &[T], what: &str, option: &str) -> Re
         ))),
         None => Ok(()),
     }
-}
-
-pub fn usage(message: String) -> anyhow::Error {
-    Usage(message).into()
 }

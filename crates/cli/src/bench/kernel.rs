@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `--kernel` means.
 
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::Result;
 use paratick_bench::Kernel;
 use paratick_build::{

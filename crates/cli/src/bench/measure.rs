@@ -2,12 +2,12 @@
 //! A bench that was checked, from its measurement to what is printed of it.
 
 use super::{
-    common::{usage, Common, Format, Kernels},
+    common::{Common, Format, Kernels},
     kernel::Choice,
     table,
 };
 use crate::stdout::{out, outln, printable};
-use crate::{progress::Progress, report, signals};
+use crate::{progress::Progress, report, signals, usage::usage};
 use anyhow::Result;
 use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
 use paratick_build::{

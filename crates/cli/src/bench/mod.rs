@@ -13,7 +13,7 @@ mod table1;
 mod timeline;
 
 use crate::stdout::{out, outln};
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::Result;
 use clap::Subcommand;
 use common::Format;

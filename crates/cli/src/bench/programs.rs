@@ -2,9 +2,10 @@
 //! `paratick bench sequential`, `multithreaded` and `io`: real programs.
 
 use super::{
-    common::{once, usage, Common},
+    common::{once, Common},
     measure::Place,
 };
+use crate::usage::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_build::requirements;

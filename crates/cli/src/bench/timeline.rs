@@ -2,11 +2,11 @@
 //! `paratick bench timeline`.
 
 use super::{
-    common::{once, usage, Format},
+    common::{once, Format},
     kernel::Choice,
 };
 use crate::stdout::{out, outln};
-use crate::{progress::Progress, signals};
+use crate::{progress::Progress, signals, usage::usage};
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::{self, timeline, Settings};
@@ -116,7 +116,7 @@ impl Options {
         }
         if self.vcpus == 1 && self.workload.workload == "pingpong" {
             return Err(usage(
-                "pingpong on one vCPU has no idle cycles: its two threads share the vCPU\nhint: give it --vcpus 2, or choose --workload sleep".into(),
+                "pingpong on one vCPU has no idle cycles: its two threads share the vCPU\nhint: give it --vcpus 2, or choose --workload sleep",
             ));
         }
         let host = match &self.host_kernel {

@@ -4,7 +4,7 @@
 mod text;
 
 use crate::stdout::{out, outln};
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::{bail, Result};
 use clap::ValueEnum;
 use paratick_core::{

@@ -7,7 +7,7 @@ pub mod options;
 mod run;
 mod shell;
 
-use crate::{signals, Usage};
+use crate::signals;
 use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -34,9 +34,4 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Run(options) => run::run(options),
         Verb::Shell(options) => shell::run(options),
     }
-}
-
-/// A wrong combination of options, which only shows once they are all known.
-fn usage(message: impl Into<String>) -> anyhow::Error {
-    Usage(message.into()).into()
 }

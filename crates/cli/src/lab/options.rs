@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `lab run` and `lab shell` have in common: which host, which guest.
 
-use super::usage;
+use crate::usage::usage;
 use anyhow::{bail, Result};
 use clap::{
     builder::{PossibleValuesParser, TypedValueParser},

@@ -4,10 +4,9 @@
 use super::{
     dry_run,
     options::{check_agent, Common},
-    usage,
 };
 use crate::stdout::out;
-use crate::{progress::Progress, signals};
+use crate::{progress::Progress, signals, usage::usage};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use paratick_build::progress::Event;

@@ -3,7 +3,7 @@
 
 use super::{layout, Format};
 use crate::stdout::{out, outln};
-use crate::{bench::number::NOTHING, Usage};
+use crate::{bench::number::NOTHING, usage::Usage};
 use anyhow::Result;
 use paratick_core::{
     cause::Cause,

@@ -6,7 +6,7 @@ mod guests;
 mod layout;
 mod table1;
 
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 use paratick_core::{

@@ -5,7 +5,7 @@ mod output;
 mod predict;
 
 use crate::stdout::outln;
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::Result;
 use paratick_view::{Document, Input};
 use std::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The page on disk: whole, or as it was.
 
-use crate::Usage;
+use crate::usage::Usage;
 use anyhow::{anyhow, Result};
 use std::{
     io::{Read, Write},

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where an agent's frames go; shared by everything that has something to say.
+
+use crate::lock;
+use paratick_core::wire::{Frame, Reply, SessionId};
+use std::{io::Write, sync::Mutex};
+
+pub struct Outbox(Mutex<Box<dyn Write + Send>>);
+
+impl Outbox {
+    pub fn new(to: impl Write + Send + 'static) -> Outbox {
+        Outbox(Mutex::new(Box::new(to)))
+    }
+
+    pub fn send(&self, frame: &Frame) {
+        // A machine that is gone hears nothing; the reading side notices and ends the agent.
+        let _ = frame.write(&mut *lock(&self.0));
+    }
+
+    pub fn reply(&self, reply: &Reply) {
+        self.send(&Frame::message(reply));
+    }
+
+    pub fn failed(&self, session: SessionId, error: &anyhow::Error) {
+        self.reply(&Reply::Failed {
+            session,
+            error: format!("{error:#}"),
+        });
+    }
+}
