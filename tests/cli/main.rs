@@ -11,6 +11,7 @@ mod lab;
 mod model;
 mod report;
 mod stdout;
+mod steps;
 mod support;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
