@@ -8,7 +8,6 @@
  * one hash lookup for the thread, one for the counter.
  */
 #include "bpf.h"
-#include "describe.h"
 #include "exits.h"
 #include "marks.h"
 #include "tracepoint.h"
@@ -16,11 +15,17 @@
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
+const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
 const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
 const volatile __u32 hrtimer_function_at;
 const volatile __u32 tick_what_at;
 const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
+
+#define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
+#define exit_info2(ctx)		field_u64(ctx, exit_info2_at)
+#define exit_intr_info(ctx)	field_u32(ctx, exit_intr_info_at)
+#include "note.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -147,7 +152,7 @@ static __always_inline struct thread *meet(void *ctx, __u32 pid, __u32 tgid)
 }
 
 SEC("tracepoint/kvm/kvm_exit")
-int on_kvm_exit(void *ctx)
+int kvm_exit(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 pid = id, tgid = id >> 32, open;
@@ -168,18 +173,8 @@ int on_kvm_exit(void *ctx)
 		return 0;
 	open = load_flag(MARK_SEEN, &vm->open);
 	thread->window = open;
-	if (!open)
-		return 0;
-
-	thread->reason = field_u32(ctx, exit_reason_at);
-	thread->msr = 0;
-	thread->facts = 0;
-	thread->wait = 0;
-	thread->in_timer = 0;
-	if (thread->isa == ISA_SVM)
-		describe_svm(thread, ctx);
-	else
-		describe_vmx(thread, ctx);
+	if (open)
+		note_exit(thread, field_u32(ctx, exit_reason_at), ctx);
 	return 0;
 }
 
@@ -189,18 +184,12 @@ int on_kvm_exit(void *ctx)
  * than all that is done here; its arguments are write, ecx, data, exception.
  */
 SEC("raw_tracepoint/kvm_msr")
-int on_kvm_msr(__u64 *ctx)
+int kvm_msr(__u64 *ctx)
 {
 	struct thread *thread = this_thread();
 
-	if (!thread || !thread->window || (thread->facts & FACT_MSR) ||
-	    !is_msr_exit(thread))
-		return 0;
-	thread->msr = ctx[1];
-	thread->facts |= FACT_MSR;
-	/* Whether 0 is written tells an arm from a stop; reads have no value. */
-	if ((thread->facts & FACT_WRITE) && ctx[2])
-		thread->facts |= FACT_NONZERO;
+	if (thread && thread->window && awaits_msr(thread))
+		note_msr(thread, ctx[1], &ctx[2]);
 	return 0;
 }
 
@@ -244,7 +233,7 @@ static __always_inline void close_window(struct thread *thread, struct vm *vm,
 }
 
 SEC("tracepoint/kvm/kvm_cpuid")
-int on_kvm_cpuid(void *ctx)
+int kvm_cpuid(void *ctx)
 {
 	struct thread *thread;
 	struct vm *vm;
@@ -268,59 +257,53 @@ int on_kvm_cpuid(void *ctx)
 	return 0;
 }
 
-/* The first handler that runs after an interrupt exit tells why it happened. */
-static __always_inline int first_handler(__u32 fact)
+static __always_inline int handler(__u32 fact)
 {
 	struct thread *thread = this_thread();
 
-	if (!thread || !thread->window)
-		return 0;
-	thread->in_timer = thread->wait && fact == FACT_TIMER;
-	if (thread->wait) {
-		thread->wait = 0;
-		thread->facts |= fact;
-	}
+	if (thread && thread->window)
+		note_handler(thread, fact);
 	return 0;
 }
 
 SEC("raw_tracepoint/local_timer_entry")
-int on_local_timer(void *ctx)
+int local_timer_entry(void *ctx)
 {
-	return first_handler(FACT_TIMER);
+	return handler(FACT_TIMER);
 }
 
 SEC("raw_tracepoint/reschedule_entry")
-int on_reschedule(void *ctx)
+int reschedule_entry(void *ctx)
 {
-	return first_handler(FACT_IPI);
+	return handler(FACT_IPI);
 }
 
 SEC("raw_tracepoint/call_function_entry")
-int on_call_function(void *ctx)
+int call_function_entry(void *ctx)
 {
-	return first_handler(FACT_IPI);
+	return handler(FACT_IPI);
 }
 
 SEC("raw_tracepoint/call_function_single_entry")
-int on_call_function_single(void *ctx)
+int call_function_single_entry(void *ctx)
 {
-	return first_handler(FACT_IPI);
+	return handler(FACT_IPI);
 }
 
 SEC("raw_tracepoint/irq_work_entry")
-int on_irq_work(void *ctx)
+int irq_work_entry(void *ctx)
 {
-	return first_handler(FACT_IPI);
+	return handler(FACT_IPI);
 }
 
 SEC("raw_tracepoint/irq_handler_entry")
-int on_device(void *ctx)
+int irq_handler_entry(void *ctx)
 {
-	return first_handler(FACT_DEVICE);
+	return handler(FACT_DEVICE);
 }
 
 SEC("tracepoint/timer/hrtimer_expire_entry")
-int on_hrtimer(void *ctx)
+int hrtimer_expire_entry(void *ctx)
 {
 	__u64 function = field_u64(ctx, hrtimer_function_at);
 	struct thread *thread;
@@ -328,14 +311,14 @@ int on_hrtimer(void *ctx)
 	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
 		return 0;
 	thread = this_thread();
-	if (thread && thread->in_timer)
-		thread->facts |= FACT_VCPU_TIMER;
+	if (thread)
+		note_vcpu_timer(thread);
 	return 0;
 }
 
 /* On kernels with the series: one event per decision about a virtual tick. */
 SEC("tracepoint/kvm/kvm_pv_tick")
-int on_pv_tick(void *ctx)
+int kvm_pv_tick(void *ctx)
 {
 	struct thread *thread = this_thread();
 	struct key key = { .facts = FACT_TICK };

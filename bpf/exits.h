@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What exits.bpf.c shares with user space: crates/instruments/src/exits/raw.rs
- * repeats these layouts and numbers.
+ * What exits.bpf.c shares with user space. crates/instruments/build makes Rust
+ * of it, and takes only what stands here: numbers, structs of __u32 and __u64
+ * without padding, and enums that count from 0.
  */
 #ifndef PARATICK_EXITS_H
 #define PARATICK_EXITS_H
@@ -12,6 +13,10 @@
 #define MARKER_LEAF	0x50415241
 #define MARKER_OPEN	1
 #define MARKER_CLOSE	2
+
+/* Kinds of processors, as kvm_exit names them. */
+#define ISA_VMX		1
+#define ISA_SVM		2
 
 #define MAX_VMS		4096
 #define MAX_THREADS	4096
@@ -64,6 +69,13 @@ struct key {
 	__u32 reason;
 	__u32 msr;
 	__u32 facts;
+};
+
+/* Arguments of kvm_exit. */
+struct arguments {
+	__u64 info1;
+	__u64 info2;
+	__u64 intr_info;
 };
 
 /* Slots of the `state` array. */

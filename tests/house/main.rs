@@ -16,7 +16,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("service", &["core", "instruments"]),
     ("agent", &["core", "instruments", "service"]),
     ("build", &["core", "service"]),
-    ("machine", &["build", "core", "service"]),
+    ("machine", &["build", "core", "instruments", "service"]),
     (
         "bench",
         &["build", "core", "instruments", "machine", "service"],

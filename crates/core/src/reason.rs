@@ -7,18 +7,16 @@
 /// Which hardware virtualization an exit code belongs to; the tracepoint's `isa` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
-    Vmx,
-    Svm,
+    Vmx = 1,
+    Svm = 2,
 }
 
 impl Isa {
-    /// From the tracepoint: KVM_ISA_VMX is 1, KVM_ISA_SVM is 2.
+    /// From the tracepoint, which has these numbers.
     pub fn from_trace(isa: u32) -> Option<Isa> {
-        match isa {
-            1 => Some(Isa::Vmx),
-            2 => Some(Isa::Svm),
-            _ => None,
-        }
+        [Isa::Vmx, Isa::Svm]
+            .into_iter()
+            .find(|known| *known as u32 == isa)
     }
 }
 

@@ -12,7 +12,7 @@
 //! The host's agent unwraps `G` for the guest and wraps what the guest answers, so the machine
 //! talks to a guest's agent exactly as it talks to the host's.
 
-use crate::{exits::WindowCounts, mode::Mode, size::Size};
+use crate::{mode::Mode, size::Size};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     io::{self, Read, Write},
@@ -24,7 +24,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 /// How much of a stream goes into one frame.
 pub const CHUNK: usize = 64 << 10;
 /// Agents and machine must come from one build; the agent says this first.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
 /// The virtio-serial port on which a guest's agent is reached.
@@ -78,13 +78,14 @@ pub enum Request {
     StopGuest {
         guest: GuestId,
     },
-    /// Host only: count exits from now on; forgets the windows that were closed before.
-    StartCounting {
+    /// Starts an instrument, or lets it begin anew; the answer is an empty reading.
+    StartInstrument {
         session: SessionId,
+        name: String,
     },
-    /// Host only: the windows closed since.
-    ReadWindows {
+    ReadInstrument {
         session: SessionId,
+        name: String,
     },
 }
 
@@ -105,13 +106,10 @@ pub enum Reply {
         session: SessionId,
         error: String,
     },
-    /// Exits are counted from now on.
-    Counting {
+    /// Of an instrument; each has its own type.
+    Reading {
         session: SessionId,
-    },
-    Windows {
-        session: SessionId,
-        windows: Vec<WindowCounts>,
+        reading: serde_json::Value,
     },
     /// One chunk of input has reached the command: the next may be sent.
     StdinTaken {

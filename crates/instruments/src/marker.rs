@@ -2,17 +2,15 @@
 //! How a guest marks a window of exits: a CPUID that only the counting host understands.
 //! It costs one VM exit on any hardware, which is counted in no window.
 
+use crate::facts::raw::{MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN};
 use std::arch::asm;
 
-/// CPUID leaf of the markers: "PARA".
-pub const LEAF: u32 = 0x5041_5241;
-
 pub fn open(window: u32) {
-    mark(window << 8 | 1);
+    mark(window << 8 | MARKER_OPEN);
 }
 
 pub fn close(window: u32) {
-    mark(window << 8 | 2);
+    mark(window << 8 | MARKER_CLOSE);
 }
 
 fn mark(subleaf: u32) {
@@ -24,7 +22,7 @@ fn mark(subleaf: u32) {
             "cpuid",
             "mov rbx, {saved}",
             saved = out(reg) _,
-            inout("eax") LEAF => _,
+            inout("eax") MARKER_LEAF => _,
             inout("ecx") subleaf => _,
             out("edx") _,
             options(nostack),

@@ -7,12 +7,10 @@ use crate::{
     run_folder::RunFolder,
     spec::HostSpec,
 };
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use paratick_build::tools::Tools;
-use paratick_core::{
-    exits::WindowCounts,
-    wire::{GuestId, Ready, Request, VERSION},
-};
+use paratick_core::wire::{GuestId, Ready, Request, VERSION};
+use paratick_instruments::Instrument;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -29,13 +27,13 @@ pub struct Booted {
 }
 
 impl Booted {
-    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
-        match self
-            .link
-            .ask(HOST, |session| Request::ReadWindows { session })?
-        {
-            Incoming::Windows(windows) => Ok(windows),
-            other => bail!("the host answered a question for windows with {other:?}"),
+    pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
+        let name = I::NAME.to_string();
+        let ask = |session| Request::ReadInstrument { session, name };
+        match self.link.ask(HOST, ask)? {
+            Incoming::Reading(reading) => serde_json::from_value(reading)
+                .with_context(|| format!("the host's reading of '{}' is of another kind", I::NAME)),
+            other => bail!("the host answered a question for a reading with {other:?}"),
         }
     }
 

@@ -15,6 +15,7 @@ use paratick_core::{
     size::Size,
     wire::{DiskSource, GuestConfig, GuestId, Machine, Ready, Request},
 };
+use paratick_instruments::exits::ExitCounter;
 use paratick_service::guest::command_line;
 use std::{
     path::{Path, PathBuf},
@@ -152,7 +153,7 @@ impl Guest {
 
     /// The windows of exits that this guest closed since [`crate::host::Host::counting_start`].
     pub fn windows(&self) -> Result<Vec<WindowCounts>> {
-        let mut windows = self.host.windows()?;
+        let mut windows = self.host.read::<ExitCounter>()?;
         windows.retain(|window| window.vm() == Some(self.started.pid));
         Ok(windows)
     }

@@ -16,6 +16,7 @@ use paratick_core::{
     size::Size,
     wire::{Ready, Request},
 };
+use paratick_instruments::{exits::ExitCounter, Instrument};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -65,16 +66,27 @@ impl Host {
         exec::stream(&self.booted.link, HOST, exec, sink)
     }
 
+    /// Starts an instrument on the host, or lets it begin anew.
+    pub fn start<I: Instrument>(&self) -> Result<()> {
+        let name = I::NAME.to_string();
+        let link = &self.booted.link;
+        link.ask(HOST, |session| Request::StartInstrument { session, name })
+            .map(drop)
+    }
+
+    /// What an instrument has read on the host since it was started.
+    pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
+        self.booted.read::<I>()
+    }
+
     /// Counts exits from now on; forgets the windows that were closed before.
     pub fn counting_start(&self) -> Result<()> {
-        let link = &self.booted.link;
-        link.ask(HOST, |session| Request::StartCounting { session })
-            .map(drop)
+        self.start::<ExitCounter>()
     }
 
     /// The windows that guests closed since, of all guests; [`Guest::windows`] has one guest's.
     pub fn windows(&self) -> Result<Vec<WindowCounts>> {
-        self.booted.windows()
+        self.read::<ExitCounter>()
     }
 
     /// As it was started; empty where the machine is the host.

@@ -6,10 +6,7 @@ use crate::{
     failure::{Failure, Trouble},
 };
 use anyhow::{bail, Context, Result};
-use paratick_core::{
-    exits::WindowCounts,
-    wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream},
-};
+use paratick_core::wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream};
 use std::{
     collections::{HashMap, VecDeque},
     os::unix::net::UnixStream,
@@ -38,8 +35,7 @@ pub enum Incoming {
     Data(Stream, Vec<u8>),
     Exited { code: i32, duration_ns: u64 },
     Failed(String),
-    Counting,
-    Windows(Vec<WindowCounts>),
+    Reading(serde_json::Value),
 }
 
 #[derive(Default)]
@@ -259,8 +255,7 @@ impl Link {
                 duration_ns,
             } => tell(session, Incoming::Exited { code, duration_ns }),
             Reply::Failed { session, error } => tell(session, Incoming::Failed(error)),
-            Reply::Counting { session } => tell(session, Incoming::Counting),
-            Reply::Windows { session, windows } => tell(session, Incoming::Windows(windows)),
+            Reply::Reading { session, reading } => tell(session, Incoming::Reading(reading)),
             Reply::StdinTaken { session } => *state.taken.entry(session).or_default() += 1,
             Reply::GuestStarted {
                 guest,

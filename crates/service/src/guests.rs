@@ -9,9 +9,8 @@ use crate::{
     pin::{self, Pins},
     process::{pin_thread, Kept},
 };
-use anyhow::{anyhow, bail, Context, Result};
-use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply, SessionId};
-use paratick_instruments::exits::ExitCounter;
+use anyhow::{bail, Context, Result};
+use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply};
 use std::{
     collections::HashMap,
     io::Read,
@@ -31,7 +30,6 @@ struct Shared {
     cpus: u32,
     pins: Mutex<Pins>,
     running: Mutex<HashMap<GuestId, Running>>,
-    counter: Mutex<Option<ExitCounter>>,
     out: Arc<Outbox>,
 }
 
@@ -49,7 +47,6 @@ impl Guests {
             cpus,
             pins: Mutex::new(Pins::new(cpus)),
             running: Mutex::default(),
-            counter: Mutex::default(),
             out,
         }))
     }
@@ -73,29 +70,6 @@ impl Guests {
         // Dropping it kills it; its console's end then tells the machine.
         let running = lock(&self.0.running).remove(&id);
         thread::spawn(move || drop(running));
-    }
-
-    pub fn start_counting(&self, session: SessionId) {
-        let mut counter = lock(&self.0.counter);
-        let started = match &mut *counter {
-            Some(counter) => counter.reset(),
-            none => ExitCounter::start().map(|started| *none = Some(started)),
-        };
-        match started {
-            Ok(()) => self.0.out.reply(&Reply::Counting { session }),
-            Err(error) => self.0.out.failed(session, &error),
-        }
-    }
-
-    pub fn read_windows(&self, session: SessionId) {
-        let windows = match &*lock(&self.0.counter) {
-            Some(counter) => counter.windows(),
-            None => Err(anyhow!("nobody asked for exits to be counted")),
-        };
-        match windows {
-            Ok(windows) => self.0.out.reply(&Reply::Windows { session, windows }),
-            Err(error) => self.0.out.failed(session, &error),
-        }
     }
 
     /// Hands a frame of the machine's to a guest's agent.

@@ -2,7 +2,9 @@
 //! Where an agent's frames go; shared by everything that has something to say.
 
 use crate::lock;
+use anyhow::Result;
 use paratick_core::wire::{Frame, Reply, SessionId};
+use serde_json::Value;
 use std::{io::Write, sync::Mutex};
 
 pub struct Outbox(Mutex<Box<dyn Write + Send>>);
@@ -26,5 +28,12 @@ impl Outbox {
             session,
             error: format!("{error:#}"),
         });
+    }
+
+    pub fn reading(&self, session: SessionId, reading: Result<Value>) {
+        match reading {
+            Ok(reading) => self.reply(&Reply::Reading { session, reading }),
+            Err(error) => self.failed(session, &error),
+        }
     }
 }

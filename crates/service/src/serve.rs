@@ -9,6 +9,8 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use paratick_core::wire::{self, Frame, Ready, Reply, Request, SessionId, VERSION};
+use paratick_instruments::Instruments;
+use serde_json::Value;
 use std::{
     collections::HashMap,
     io::{Read, Write},
@@ -45,11 +47,14 @@ pub fn serve(
         Role::Guest => None,
         Role::Host { machine, state } => Some(Guests::new(machine, state, ready.cpus, out.clone())),
     };
+    // They end with the connection, and leave the kernel as it was.
+    let mut instruments = Instruments::default();
     out.reply(&Reply::Ready(ready));
     while let Some(frame) = Frame::read(&mut from).context("reading from the machine")? {
         match (frame, &guests) {
             (Frame::Message(json), _) => {
-                handle(wire::parse(&json)?, &out, &sessions, guests.as_ref());
+                let request = wire::parse(&json)?;
+                handle(request, &out, &sessions, guests.as_ref(), &mut instruments);
             }
             (Frame::Data { session, bytes, .. }, _) => feed(&out, &sessions, session, bytes),
             (Frame::Guest { guest, inner }, Some(guests)) => guests.pass_on(guest, &inner),
@@ -82,7 +87,13 @@ fn unknown_parameters() -> String {
     unknown.collect::<Vec<_>>().join(" ").trim().to_string()
 }
 
-fn handle(request: Request, out: &Arc<Outbox>, sessions: &Sessions, guests: Option<&Guests>) {
+fn handle(
+    request: Request,
+    out: &Arc<Outbox>,
+    sessions: &Sessions,
+    guests: Option<&Guests>,
+    instruments: &mut Instruments,
+) {
     match (request, guests) {
         (Request::Exec(request), _) => {
             let id = request.session;
@@ -105,10 +116,11 @@ fn handle(request: Request, out: &Arc<Outbox>, sessions: &Sessions, guests: Opti
         }
         (Request::StartGuest { guest, config }, Some(guests)) => guests.start(guest, *config),
         (Request::StopGuest { guest }, Some(guests)) => guests.stop(guest),
-        (Request::StartCounting { session }, Some(guests)) => guests.start_counting(session),
-        (Request::ReadWindows { session }, Some(guests)) => guests.read_windows(session),
-        (Request::StartCounting { session } | Request::ReadWindows { session }, None) => {
-            out.failed(session, &anyhow::anyhow!("exits are counted on the host"));
+        (Request::StartInstrument { session, name }, _) => {
+            out.reading(session, instruments.start(&name).map(|()| Value::Null));
+        }
+        (Request::ReadInstrument { session, name }, _) => {
+            out.reading(session, instruments.read(&name));
         }
         (Request::StartGuest { guest, .. } | Request::StopGuest { guest }, None) => {
             out.reply(&Reply::GuestEnded {

@@ -4,8 +4,7 @@
 use super::options::Options;
 use anyhow::{Context, Result};
 use paratick_core::idle::IdleEntries;
-use paratick_instruments::idle::Counter;
-use paratick_instruments::marker;
+use paratick_instruments::{idle::IdleCounter, marker, Instrument};
 use std::{
     collections::BTreeMap,
     mem::MaybeUninit,
@@ -47,9 +46,9 @@ const SETTLE: Duration = Duration::from_millis(60);
 
 /// Runs `work` inside the window that the options name; it returns the units that it did.
 pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
-    let counter = options.idle_entries.then(Counter::start).transpose()?;
+    let mut counter = options.idle_entries.then(IdleCounter::start).transpose()?;
     std::thread::sleep(SETTLE);
-    let before = counter.as_ref().map(Counter::read).transpose()?;
+    let before = counter.as_mut().map(IdleCounter::read).transpose()?;
     let cpu = cpu_ticks()?;
     let (user, system) = process_times();
     marker::open(options.window);
@@ -59,7 +58,7 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     marker::close(options.window);
     let (user_after, system_after) = process_times();
     let cpu_after = cpu_ticks()?;
-    let after = counter.as_ref().map(Counter::read).transpose()?;
+    let after = counter.as_mut().map(IdleCounter::read).transpose()?;
     Ok(Measured {
         work: done?,
         duration_ns: duration.as_nanos() as u64,

@@ -1,12 +1,127 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What happens to a vCPU in one idle cycle, from a trace of its host.
 //!
-//! [`trace`] reads the host's trace, [`story`] tells from it what one vCPU went through, and
-//! [`choose`] chooses one cycle that stands for all.
+//! The trace has two parts: one with every event, in cycles of the processor, which is the only
+//! clock that tracefs prints exactly, and one with the window's marks alone, in time.  The marks
+//! are in both, so they tell how long a cycle of the processor is.
+//!
+//! [`trace`] reads the text, [`story`] tells from it what one vCPU went through, and [`choose`]
+//! chooses one cycle that stands for all.
 
-pub mod choose;
-pub mod story;
-pub mod trace;
+mod choose;
+mod story;
+mod trace;
+
+use crate::{
+    exits::EVENTS,
+    facts::raw::MARKER_LEAF,
+    tracefs::{Instance, Tracefs},
+    Instrument,
+};
+use anyhow::{bail, Context, Result};
+use paratick_core::timeline::Chosen;
+
+/// The vCPU whose cycles are told: the one that leads the workloads.
+pub const VCPU: u32 = 0;
+/// The trace's buffer of each CPU, in KiB: some twenty times what is written.
+const BUFFER_KIB: u32 = 32 << 10;
+const MARKS_KIB: u32 = 16;
+/// Has the marks of a window.
+const MARKS: &str = "kvm/kvm_cpuid";
+/// What a story needs beside the events that tell causes.
+const MORE_EVENTS: [&str; 4] = [
+    "kvm/kvm_entry",
+    "kvm/kvm_vcpu_wakeup",
+    "kvm/kvm_apic_accept_irq",
+    "sched/sched_switch",
+];
+
+/// Traces the host until it is read, which can be done once.
+pub struct Cycle(Option<Recording>);
+
+struct Recording {
+    events: Instance,
+    marks: Instance,
+}
+
+impl Instrument for Cycle {
+    const NAME: &'static str = "cycle";
+    type Reading = Chosen;
+
+    fn start() -> Result<Cycle> {
+        let recording = Recording::start().context(
+            "the host cannot trace its guests\nhint: its kernel needs KVM and CONFIG_FTRACE, as the lab's kernels have",
+        )?;
+        Ok(Cycle(Some(recording)))
+    }
+
+    /// The cycle that stands for all of [`VCPU`] in the only window since the start.
+    fn read(&mut self) -> Result<Chosen> {
+        let recording = self.0.take().context("the trace has been read already")?;
+        let traces = recording.stop().context("reading the host's trace")?;
+        let (records, window) = traces.read()?;
+        let told = story::tell(&records, VCPU, window)?;
+        choose::choose(&told)
+            .with_context(|| format!("vCPU {VCPU} did not halt twice in the trace"))
+    }
+}
+
+impl Recording {
+    fn start() -> Result<Recording> {
+        let tracefs = Tracefs::open()?;
+        let (events, marks) = (tracefs.instance("events")?, tracefs.instance("marks")?);
+        events.set("buffer_size_kb", BUFFER_KIB)?;
+        events.set("trace_clock", "x86-tsc")?;
+        let more = MORE_EVENTS.map(|name| (name, true));
+        for (name, needed) in EVENTS.iter().copied().chain(more) {
+            if tracefs.has(name) {
+                events.set(&format!("events/{name}/enable"), 1)?;
+            } else if needed {
+                bail!("tracepoint {name} is missing");
+            }
+        }
+        marks.set("buffer_size_kb", MARKS_KIB)?;
+        marks.set("trace_clock", "mono")?;
+        let filter = format!("function == {MARKER_LEAF:#x}");
+        marks.set(&format!("events/{MARKS}/filter"), filter)?;
+        marks.set(&format!("events/{MARKS}/enable"), 1)?;
+        marks.set("tracing_on", 1)?;
+        events.set("tracing_on", 1)?;
+        Ok(Recording { events, marks })
+    }
+
+    fn stop(self) -> Result<Traces> {
+        self.events.set("tracing_on", 0)?;
+        self.marks.set("tracing_on", 0)?;
+        Ok(Traces {
+            events: self.events.trace()?,
+            marks: self.marks.trace()?,
+            stats: self.events.stats()? + &self.marks.stats()?,
+        })
+    }
+}
+
+/// As tracefs printed them.
+struct Traces {
+    events: String,
+    marks: String,
+    stats: String,
+}
+
+impl Traces {
+    fn read(&self) -> Result<(Vec<trace::Record>, story::Window)> {
+        trace::check_stats(&self.stats)?;
+        let records = trace::parse(&self.events)?;
+        let (open, close) = trace::marks(&records)?;
+        let (from, to) = trace::marks(&trace::parse(&self.marks)?)?;
+        let window = story::Window {
+            open,
+            close,
+            ns_per_tick: (to - from) as f64 / (close - open) as f64,
+        };
+        Ok((records, window))
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What one vCPU went through, from the events of all threads.
 //!
-//! Facts are noted as bpf/exits.bpf.c notes them, and [`cause::decide`] decides: a time line names
-//! an exit as the counts do.
+//! Facts are noted and causes decided as those of the counts are ([`crate::facts`]).
 
-use super::trace::{ExitLine, Handler, Record, Seen};
+use super::trace::{ExitLine, Record, Seen};
+use crate::facts::{self, raw::Thread};
 use paratick_core::{
-    cause::{self, Cause, Facts},
+    cause::{Cause, TSC_DEADLINE},
     reason::{self, Isa},
     timeline::{Event, Waker, What},
 };
@@ -102,14 +102,9 @@ struct Story {
 struct Open {
     /// Its place in the events.
     place: usize,
-    /// None: a reason that nobody has named yet.
-    code: Option<(Isa, u32)>,
-    register: u32,
-    facts: Facts,
-    /// No handler has run yet after an exit by an interrupt.
-    wait: bool,
-    /// The first handler was the timer's, and is the latest.
-    in_timer: bool,
+    isa: Isa,
+    /// What is noted of it.
+    noted: Thread,
     moved_ns: Option<i64>,
 }
 
@@ -140,8 +135,8 @@ impl Story {
                 index,
                 value,
             } if own => self.msr(*write, *index, *value),
-            Seen::Handler(handler) if own => self.handler(*handler),
-            Seen::VcpuTimer if own => self.vcpu_timer(),
+            Seen::Handler(fact) if own => self.note(|noted| facts::note_handler(noted, *fact)),
+            Seen::VcpuTimer if own => self.note(|noted| facts::note_vcpu_timer(noted)),
             _ => {}
         }
         Ok(())
@@ -166,7 +161,21 @@ impl Story {
 
     fn exit(&mut self, exit: &ExitLine, t_ns: u64) {
         self.settle();
-        self.open = Some(Open::describe(exit, self.events.len()));
+        // None: a reason that nobody has named yet.
+        self.open = reason::find(&exit.reason).map(|(isa, code)| {
+            let mut noted = Thread {
+                isa: isa as u32,
+                window: 1,
+                ..Thread::default()
+            };
+            facts::note_exit(&mut noted, code, &exit.arguments);
+            Open {
+                place: self.events.len(),
+                isa,
+                noted,
+                moved_ns: None,
+            }
+        });
         self.waker = None;
         let reason = exit.reason.clone();
         self.push(
@@ -208,38 +217,15 @@ impl Story {
 
     fn msr(&mut self, write: bool, index: u32, value: u64) {
         let Some(open) = &mut self.open else { return };
-        if !open.is_msr() || open.facts.has(Facts::MSR) {
+        if !facts::awaits_msr(&open.noted) {
             return;
         }
-        open.register = index;
-        open.facts = open.facts | Facts::MSR;
-        if write && value != 0 {
-            open.facts = open.facts | Facts::NONZERO;
-        }
-        if write && index == cause::TSC_DEADLINE && value != 0 {
+        facts::note_msr(&mut open.noted, index, value);
+        if write && index == TSC_DEADLINE && value != 0 {
             let before = self.deadline.replace(value);
             let ns = self.window.ns_per_tick;
             open.moved_ns =
                 before.map(|before| (value.wrapping_sub(before) as i64 as f64 * ns).round() as i64);
-        }
-    }
-
-    fn handler(&mut self, handler: Handler) {
-        let Some(open) = &mut self.open else { return };
-        open.in_timer = open.wait && handler == Handler::Timer;
-        if std::mem::take(&mut open.wait) {
-            open.facts = open.facts
-                | match handler {
-                    Handler::Timer => Facts::TIMER,
-                    Handler::Ipi => Facts::IPI,
-                    Handler::Device => Facts::DEVICE,
-                };
-        }
-    }
-
-    fn vcpu_timer(&mut self) {
-        if let Some(open) = self.open.as_mut().filter(|open| open.in_timer) {
-            open.facts = open.facts | Facts::VCPU_TIMER;
         }
     }
 
@@ -251,57 +237,21 @@ impl Story {
 
     fn update(&mut self) {
         let Some(open) = &self.open else { return };
-        let Some((isa, code)) = open.code else { return };
-        let write = open.facts.has(Facts::WRITE);
-        let known = open.facts.has(Facts::MSR);
+        let Some(key) = open.noted.pending() else {
+            return;
+        };
+        let (reason, msr, cause) = key.explain(open.isa);
         self.events[open.place].what = What::Exit {
-            reason: reason::name(isa, code, write),
-            cause: cause::decide(isa, code, open.register, open.facts),
-            msr: known.then(|| reason::msr_name(open.register)),
+            reason,
+            cause,
+            msr: msr.map(reason::msr_name),
             moved_ns: open.moved_ns,
         };
     }
-}
 
-impl Open {
-    /// The same as bpf/describe.h.
-    fn describe(exit: &ExitLine, place: usize) -> Open {
-        const PFERR_RSVD: u64 = 1 << 3;
-        const APIC_PAGE: u64 = 0xfee00;
-        let mut open = Open {
-            place,
-            code: reason::find(&exit.reason),
-            register: 0,
-            facts: Facts::default(),
-            wait: false,
-            in_timer: false,
-            moved_ns: None,
-        };
-        let mut apic =
-            |register: u64, facts| (open.register, open.facts) = (register as u32, facts);
-        match open.code {
-            Some((Isa::Svm, 0x60)) => open.wait = true,
-            Some((Isa::Svm, 0x7c)) if exit.info1 != 0 => open.facts = Facts::WRITE,
-            Some((Isa::Svm, 0x400)) if exit.info2 >> 12 == APIC_PAGE => {
-                apic(exit.info2 & 0xfff, Facts::MMIO | Facts::APIC_REGISTER);
-            }
-            Some((Isa::Svm, 0x400)) if exit.info1 & PFERR_RSVD != 0 => open.facts = Facts::MMIO,
-            Some((Isa::Svm, 0x402)) => apic(exit.info1 & 0xff0, Facts::APIC_REGISTER),
-            Some((Isa::Vmx, 1)) if is_posted(exit.intr_info) => open.facts = Facts::IPI,
-            Some((Isa::Vmx, 1)) => open.wait = true,
-            Some((Isa::Vmx, 32)) => open.facts = Facts::WRITE,
-            Some((Isa::Vmx, 44 | 56)) => apic(exit.info1 & 0xfff, Facts::APIC_REGISTER),
-            _ => {}
+    fn note(&mut self, note: impl FnOnce(&mut Thread)) {
+        if let Some(open) = &mut self.open {
+            note(&mut open.noted);
         }
-        open
     }
-
-    fn is_msr(&self) -> bool {
-        matches!(self.code, Some((Isa::Svm, 0x7c) | (Isa::Vmx, 31 | 32)))
-    }
-}
-
-/// Posted-interrupt vectors have no tracepoint of their own; VMX names the vector with the exit.
-fn is_posted(intr_info: u64) -> bool {
-    intr_info & (1 << 31) != 0 && (0xf0..=0xf2).contains(&(intr_info & 0xff))
 }

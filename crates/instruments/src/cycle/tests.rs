@@ -5,6 +5,7 @@ use super::{
     choose::tests::made,
     story::{self, Gap, Window},
     trace::{self, BadTrace, Record, Seen},
+    Traces,
 };
 use paratick_core::{
     cause::Cause,
@@ -42,6 +43,37 @@ fn exit(clock: u64, vcpu: u32, reason: &str) -> String {
 
 fn told(lines: &[&str]) -> Result<Vec<Event>, Gap> {
     story::tell(&trace::parse(&traced(lines)).unwrap(), 0, EVERYTHING)
+}
+
+#[test]
+fn a_clocks_rate_comes_from_the_marks_that_are_in_both_traces() {
+    let trace = |from: &str, to: &str| {
+        let mark = |clock: &str, idx| {
+            format!(
+            "       CPU 0/KVM-85      [001] d..1. {clock}: kvm_cpuid: func 50415241 idx {idx} rax 0 rbx 0 rcx 0 rdx 0, cpuid entry not found\n"
+        )
+        };
+        format!(
+            "# tracer: nop\n#\n# entries-in-buffer/entries-written: 2/2   #P:3\n#\n{}{}",
+            mark(from, "101"),
+            mark(to, "102")
+        )
+    };
+    let mut traces = Traces {
+        events: trace("5000", "205000"),
+        marks: trace("7.000100", "7.000200"),
+        stats: "entries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 0\n".into(),
+    };
+    let (_, window) = traces.read().unwrap();
+    assert_eq!((window.open, window.ns_per_tick), (5000, 0.5));
+    traces.stats = traces
+        .stats
+        .replace("dropped events: 0", "dropped events: 7");
+    assert!(traces
+        .read()
+        .unwrap_err()
+        .to_string()
+        .contains("dropped events 7"));
 }
 
 /// The cause of an exit of vCPU 0 for `reason`, followed by `lines`.

@@ -4,10 +4,9 @@
 //! All of it or nothing: a trace in which the kernel lost an event, of which the end is missing, or
 //! that has a line which cannot be read, is an error, never a trace with a gap.
 
-/// The CPUID leaf of a window's marks, see `paratick_core::marker`.
-const MARKER_LEAF: u64 = 0x5041_5241;
-const MARKER_OPEN: u64 = 1;
-const MARKER_CLOSE: u64 = 2;
+use crate::facts::raw::{
+    Arguments, FACT_DEVICE, FACT_IPI, FACT_TIMER, MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN,
+};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +30,8 @@ pub enum Seen {
         index: u32,
         value: u64,
     },
-    /// The first that runs after an exit by an interrupt names the interrupt.
-    Handler(Handler),
+    /// The first that runs after an exit by an interrupt names the interrupt, by this fact.
+    Handler(u32),
     /// A timer that KVM keeps for a vCPU has expired.
     VcpuTimer,
     /// A halted vCPU goes on.
@@ -59,16 +58,7 @@ pub struct ExitLine {
     pub vcpu: u32,
     /// As the tracepoint prints it.
     pub reason: String,
-    pub info1: u64,
-    pub info2: u64,
-    pub intr_info: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handler {
-    Timer,
-    Ipi,
-    Device,
+    pub arguments: Arguments,
 }
 
 /// Why a trace cannot be used.
@@ -216,12 +206,12 @@ fn seen(event: &str, text: &str) -> Option<Seen> {
         "kvm_pv_tick" => tick(text)?,
         "sched_switch" => Seen::SwitchedOut,
         "hrtimer_expire_entry" => timer(field(text, "function=")?),
-        "local_timer_entry" => Seen::Handler(Handler::Timer),
+        "local_timer_entry" => Seen::Handler(FACT_TIMER),
         "reschedule_entry"
         | "call_function_entry"
         | "call_function_single_entry"
-        | "irq_work_entry" => Seen::Handler(Handler::Ipi),
-        "irq_handler_entry" => Seen::Handler(Handler::Device),
+        | "irq_work_entry" => Seen::Handler(FACT_IPI),
+        "irq_handler_entry" => Seen::Handler(FACT_DEVICE),
         _ => Seen::Other,
     })
 }
@@ -238,9 +228,11 @@ fn exit(text: &str) -> Option<ExitLine> {
             .split_once(" rip ")?
             .0
             .to_string(),
-        info1: number(" info1 ")?,
-        info2: number(" info2 ")?,
-        intr_info: number(" intr_info ")?,
+        arguments: Arguments {
+            info1: number(" info1 ")?,
+            info2: number(" info2 ")?,
+            intr_info: number(" intr_info ")?,
+        },
     })
 }
 
@@ -258,7 +250,7 @@ fn msr(text: &str) -> Option<Seen> {
 
 /// Reads `func 50415241 idx 101 rax …`; other leaves do not matter.
 fn mark(text: &str) -> Option<Seen> {
-    let number = |name| u64::from_str_radix(field(text, name)?, 16).ok();
+    let number = |name| hex(field(text, name)?);
     Some(match (number("func ")?, number("idx ")? & 0xff) {
         (MARKER_LEAF, MARKER_OPEN) => Seen::WindowOpen,
         (MARKER_LEAF, MARKER_CLOSE) => Seen::WindowClose,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what the BPF programs noted to counts by reason, MSR and cause.  Pure.
 
-use super::raw::{Key, Thread, Window};
+use crate::facts::raw::{Key, Thread, Window};
 use anyhow::{Context, Result};
 use paratick_core::{
-    cause::{decide, Facts},
+    cause::Facts,
     exits::{ExitCount, VcpuCounts, WindowCounts},
-    reason::{self, Isa},
+    reason::Isa,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,9 +45,14 @@ impl Snapshot<'_> {
     }
 
     fn window(&self, window: &Window) -> Result<WindowCounts> {
+        // The least key of a window.
+        let first = |window| Key {
+            window,
+            ..Key::default()
+        };
         let mut counts: BTreeMap<Key, u64> = self
             .counts
-            .range(Key::first(window.sequence)..Key::first(window.sequence + 1))
+            .range(first(window.sequence)..first(window.sequence + 1))
             .map(|(key, count)| (*key, *count))
             .collect();
         for key in self.threads.values().filter_map(Thread::pending) {
@@ -89,18 +94,14 @@ impl Snapshot<'_> {
         let mut exits = BTreeMap::new();
         let mut ticks = 0;
         for (key, count) in counts.iter().filter(|(key, _)| key.vcpu == vcpu) {
-            let facts = Facts(key.facts);
-            if facts.has(Facts::TICK) {
+            if key.facts().has(Facts::TICK) {
                 if TICKS_DELIVERED.contains(&key.reason) {
                     ticks += count;
                 }
                 continue;
             }
-            let name = reason::name(isa, key.reason, facts.has(Facts::WRITE));
-            let msr = facts.has(Facts::MSR).then_some(key.msr);
-            let cause = decide(isa, key.reason, key.msr, facts);
             // Facts that make no difference to the cause are not shown.
-            *exits.entry((name, msr, cause)).or_default() += count;
+            *exits.entry(key.explain(isa)).or_default() += count;
         }
         Ok(VcpuCounts {
             vm,
@@ -127,19 +128,6 @@ pub fn first_open(windows: &[Window], alive: impl Fn(u32) -> bool) -> Option<u32
         .filter(|window| window.closed_ns == 0 && alive(window.tgid))
         .map(|window| window.sequence)
         .min()
-}
-
-impl Key {
-    /// The least key of a window.
-    fn first(window: u32) -> Key {
-        Key {
-            window,
-            vcpu: 0,
-            reason: 0,
-            msr: 0,
-            facts: 0,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -111,27 +111,6 @@ fn only_the_latest_window_of_a_running_guest_can_still_be_closed() {
 }
 
 #[test]
-fn the_facts_are_those_of_the_c_header() {
-    let header = include_str!("../../../../bpf/exits.h");
-    let facts = [
-        ("MSR", Facts::MSR),
-        ("WRITE", Facts::WRITE),
-        ("NONZERO", Facts::NONZERO),
-        ("MMIO", Facts::MMIO),
-        ("APIC_REG", Facts::APIC_REGISTER),
-        ("TIMER", Facts::TIMER),
-        ("VCPU_TIMER", Facts::VCPU_TIMER),
-        ("IPI", Facts::IPI),
-        ("DEVICE", Facts::DEVICE),
-        ("TICK", Facts::TICK),
-    ];
-    for (name, fact) in facts {
-        let line = format!("#define FACT_{name}\t(1u << {})", fact.0.trailing_zeros());
-        assert!(header.contains(&line), "{line}");
-    }
-}
-
-#[test]
 fn ticks_are_those_the_guest_got_and_no_exits() {
     let tick = Facts::TICK.0;
     let windows = [window(1, 7, 20)];

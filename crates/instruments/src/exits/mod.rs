@@ -3,12 +3,14 @@
 
 mod gather;
 mod program;
-mod raw;
-mod stats;
-mod tracefs;
+mod symbols;
 
-pub use stats::KvmStats;
+pub use program::EVENTS;
 
+use crate::{
+    facts::raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_WINDOWS},
+    Instrument,
+};
 use anyhow::{bail, Context, Result};
 use aya::{
     maps::{Array, HashMap, Map, MapData},
@@ -17,10 +19,8 @@ use aya::{
 use gather::{first_open, Snapshot};
 use paratick_core::exits::WindowCounts;
 use program::Programs;
-use raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_STRAY, STATE_WINDOWS};
 use std::collections::BTreeMap;
 
-/// Counts from [`ExitCounter::start`] until it is dropped.
 pub struct ExitCounter {
     programs: Programs,
     /// Windows up to this sequence number have been forgotten.
@@ -34,26 +34,41 @@ pub struct Lifetime {
     pub exits: u64,
 }
 
-impl ExitCounter {
-    pub fn start() -> Result<ExitCounter> {
+impl Instrument for ExitCounter {
+    const NAME: &'static str = "exits";
+    type Reading = Vec<WindowCounts>;
+
+    fn start() -> Result<ExitCounter> {
         Ok(ExitCounter {
             programs: Programs::load()?,
             forgotten: 0,
         })
     }
 
-    /// Every window closed since the start or the last [`reset`](Self::reset), of all guests,
-    /// in the order in which they were opened.
+    /// Forgets all closed windows, and the vCPUs of guests that are gone.
+    fn restart(mut self) -> Result<ExitCounter> {
+        let windows = self.read_windows()?;
+        let alive = |tgid: u32| std::path::Path::new(&format!("/proc/{tgid}")).exists();
+        // An open window keeps its place, and with it all that were opened later.
+        let opened = self.state(STATE_WINDOWS)? as u32;
+        self.forgotten = first_open(&windows, alive).map_or(opened, |first| first - 1);
+        let limit = self.forgotten;
+        self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
+        self.remove("threads", |_: &u32, thread: &Thread| !alive(thread.tgid))?;
+        Ok(self)
+    }
+
+    /// Every window closed since the start, of all guests, in the order in which they were opened.
     ///
     /// Fails if any exit could not be counted: a count is exact or there is none.
-    pub fn windows(&self) -> Result<Vec<WindowCounts>> {
+    fn read(&mut self) -> Result<Vec<WindowCounts>> {
         self.check_complete()?;
         let windows = self.read_windows()?;
         // An exit still pending at the first look may be settled at any moment; no new one can
         // join a closed window.  So two equal looks around the counts make them consistent.
         let mut threads = self.read_threads()?;
         loop {
-            let counts = self.read_counts()?;
+            let counts = self.read_map("counts")?;
             let again = self.read_threads()?;
             let snapshot = Snapshot {
                 windows: &windows,
@@ -68,19 +83,9 @@ impl ExitCounter {
             threads = again;
         }
     }
+}
 
-    /// Forgets all closed windows, and the vCPUs of guests that are gone.
-    pub fn reset(&mut self) -> Result<()> {
-        let windows = self.read_windows()?;
-        let alive = |tgid: u32| std::path::Path::new(&format!("/proc/{tgid}")).exists();
-        // An open window keeps its place, and with it all that were opened later.
-        let opened = self.state(STATE_WINDOWS)? as u32;
-        self.forgotten = first_open(&windows, alive).map_or(opened, |first| first - 1);
-        let limit = self.forgotten;
-        self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
-        self.remove("threads", |_: &u32, thread: &Thread| !alive(thread.tgid))
-    }
-
+impl ExitCounter {
     /// All exits of a guest, per vCPU, since counting began.
     pub fn lifetime(&self, tgid: u32) -> Result<Vec<Lifetime>> {
         let mut vcpus: Vec<Lifetime> = self
@@ -94,16 +99,6 @@ impl ExitCounter {
             .collect();
         vcpus.sort();
         Ok(vcpus)
-    }
-
-    /// Markers that made no sense: a window closed that was not open, or an unknown marker.
-    pub fn stray_markers(&self) -> Result<u64> {
-        self.state(STATE_STRAY)
-    }
-
-    /// Whether this host's kernel delivers virtual ticks.
-    pub fn counts_ticks(&self) -> bool {
-        self.programs.ticks
     }
 
     fn check_complete(&self) -> Result<()> {
@@ -127,14 +122,10 @@ impl ExitCounter {
     }
 
     fn read_threads(&self) -> Result<BTreeMap<u32, Thread>> {
-        self.read("threads")
+        self.read_map("threads")
     }
 
-    fn read_counts(&self) -> Result<BTreeMap<Key, u64>> {
-        self.read("counts")
-    }
-
-    fn read<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
+    fn read_map<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
         let map: HashMap<_, K, V> = HashMap::try_from(self.map(name)?)?;
         map.iter()
             .collect::<Result<_, _>>()

@@ -1,62 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading the BPF programs and attaching them to this kernel's tracepoints.
 
-use super::tracefs::{function_address, Tracefs};
+use super::symbols::function_address;
+use crate::tracefs::Tracefs;
 use anyhow::{bail, Context, Result};
 use aya::{
-    programs::{RawTracePoint, TracePoint},
+    programs::{Program, TracePoint},
     Ebpf, EbpfLoader,
 };
 use std::os::fd::{AsFd, AsRawFd};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-struct Hook {
-    program: &'static str,
-    /// Category and name.
-    event: &'static str,
-    kind: Kind,
-    /// Kernels without it can be counted on, too.
-    optional: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Fields at offsets that tracefs tells.
-    Classic,
-    /// Without perf's part, which costs more than what we do.
-    Raw,
-}
-
-const fn hook(program: &'static str, event: &'static str, kind: Kind, optional: bool) -> Hook {
-    Hook {
-        program,
-        event,
-        kind,
-        optional,
-    }
-}
-
-const NEEDED: bool = false;
-const OPTIONAL: bool = true;
-
-#[rustfmt::skip]
-const HOOKS: &[Hook] = &[
-    hook("on_kvm_msr", "kvm/kvm_msr", Kind::Raw, NEEDED),
-    hook("on_kvm_cpuid", "kvm/kvm_cpuid", Kind::Classic, NEEDED),
-    hook("on_local_timer", "irq_vectors/local_timer_entry", Kind::Raw, NEEDED),
-    hook("on_hrtimer", "timer/hrtimer_expire_entry", Kind::Classic, NEEDED),
-    hook("on_device", "irq/irq_handler_entry", Kind::Raw, NEEDED),
-    hook("on_reschedule", "irq_vectors/reschedule_entry", Kind::Raw, OPTIONAL),
-    hook("on_call_function", "irq_vectors/call_function_entry", Kind::Raw, OPTIONAL),
-    hook("on_call_function_single", "irq_vectors/call_function_single_entry", Kind::Raw, OPTIONAL),
-    hook("on_irq_work", "irq_vectors/irq_work_entry", Kind::Raw, OPTIONAL),
-    hook("on_pv_tick", TICK_EVENT, Kind::Classic, OPTIONAL),
+/// What tells the cause of an exit, and whether kernels without it cannot be counted on.  Each
+/// event has a BPF program of its name.
+pub const EVENTS: &[(&str, bool)] = &[
+    ("kvm/kvm_msr", true),
+    ("kvm/kvm_cpuid", true),
+    ("irq_vectors/local_timer_entry", true),
+    ("timer/hrtimer_expire_entry", true),
+    ("irq/irq_handler_entry", true),
+    ("irq_vectors/reschedule_entry", false),
+    ("irq_vectors/call_function_entry", false),
+    ("irq_vectors/call_function_single_entry", false),
+    ("irq_vectors/irq_work_entry", false),
+    (TICK_EVENT, false),
     // Last, so that an exit that is counted finds everything that explains it attached.
-    hook(EXIT_PROGRAM, "kvm/kvm_exit", Kind::Classic, NEEDED),
+    ("kvm/kvm_exit", true),
 ];
 
-const EXIT_PROGRAM: &str = "on_kvm_exit";
+const EXIT_PROGRAM: &str = "kvm_exit";
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
 
 /// Variable in the BPF program, tracepoint, field, size.
@@ -85,7 +58,7 @@ pub struct Programs {
 
 impl Programs {
     pub fn load() -> Result<Programs> {
-        let tracefs = Tracefs::find()?;
+        let tracefs = Tracefs::open().context("exits cannot be counted")?;
         let ticks = tracefs.has(TICK_EVENT);
         let mut globals = field_offsets(&tracefs)?;
         if ticks {
@@ -113,40 +86,33 @@ impl Programs {
     }
 
     fn attach(&mut self, tracefs: &Tracefs) -> Result<()> {
-        for hook in HOOKS {
-            if tracefs.has(hook.event) {
-                self.attach_one(hook)?;
-            } else if !hook.optional {
+        for (event, needed) in EVENTS {
+            if tracefs.has(event) {
+                self.attach_one(event)
+                    .with_context(|| format!("cannot attach a BPF program to tracepoint {event}\nhint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"))?;
+            } else if *needed {
                 bail!(
-                    "tracepoint {} is missing\nhint: load KVM (modprobe kvm_amd or kvm_intel)",
-                    hook.event
+                    "tracepoint {event} is missing\nhint: load KVM (modprobe kvm_amd or kvm_intel)"
                 );
             }
         }
         Ok(())
     }
 
-    fn attach_one(&mut self, hook: &Hook) -> Result<()> {
-        let (category, point) = hook.event.split_once('/').expect("category/name");
-        let program = self
-            .ebpf
-            .program_mut(hook.program)
-            .with_context(|| format!("no BPF program {} in the object", hook.program))?;
-        let attached = match hook.kind {
-            Kind::Classic => {
-                let program: &mut TracePoint = program.try_into()?;
-                program
-                    .load()
-                    .and_then(|()| program.attach(category, point).map(drop))
+    fn attach_one(&mut self, event: &str) -> Result<()> {
+        let (category, point) = event.split_once('/').context("category/name")?;
+        match self.ebpf.program_mut(point) {
+            Some(Program::TracePoint(program)) => {
+                program.load()?;
+                program.attach(category, point)?;
             }
-            Kind::Raw => {
-                let program: &mut RawTracePoint = program.try_into()?;
-                program
-                    .load()
-                    .and_then(|()| program.attach(point).map(drop))
+            Some(Program::RawTracePoint(program)) => {
+                program.load()?;
+                program.attach(point)?;
             }
-        };
-        attached.with_context(|| format!("cannot attach BPF program {} to tracepoint {}\nhint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS", hook.program, hook.event))
+            _ => bail!("there is none in the object"),
+        }
+        Ok(())
     }
 
     /// Exits whose program did not run because another one was running on that CPU.

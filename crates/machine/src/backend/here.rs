@@ -16,17 +16,22 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 pub struct Here;
 
 /// Our end of the connection to the service, which ends with it.
-struct Service(UnixStream);
+struct Service {
+    connection: UnixStream,
+    thread: Option<JoinHandle<Result<()>>>,
+}
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Both);
+        let _ = self.connection.shutdown(Shutdown::Both);
+        // Its guests and instruments end before it does, and leave nothing behind on this machine.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -60,10 +65,13 @@ impl Backend for Here {
             state: start.run.to_path_buf(),
         };
         let from = theirs.try_clone()?;
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("host".into())
             .spawn(move || serve::serve(from, theirs, role, serve::ready()))?;
-        let service = Service(ours.try_clone()?);
+        let service = Service {
+            connection: ours.try_clone()?,
+            thread: Some(thread),
+        };
         start.link.connect(ours)?;
         Ok(Box::new(service))
     }
