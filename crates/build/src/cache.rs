@@ -57,10 +57,16 @@ pub fn key<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut key = format!("{:x}", hash.finalize());
+    key.truncate(16);
+    key
+}
+
+/// The SHA-256 of a file's content, in hex.
+pub fn sha256(file: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    std::io::copy(&mut fs_err::File::open(file)?, &mut hash)?;
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 #[cfg(test)]

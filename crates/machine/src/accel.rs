@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How the host is run: by hardware virtualization where it nests, else by emulation.
 
-use rustix::fs::{open, Mode, OFlags};
+use kvm_ioctls::Kvm;
 use std::{fmt, str::FromStr};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,20 +48,10 @@ impl FromStr for Accel {
 /// Whether a virtual machine can be made here; where not, why.  `/dev/kvm` may exist without a
 /// processor behind it.
 pub fn kvm_works() -> Result<(), String> {
-    const KVM_CREATE_VM: u64 = 0xae01;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let kvm = open("/dev/kvm", flags, Mode::empty()).map_err(|e| format!("/dev/kvm: {e}"))?;
-    // SAFETY: the request takes a plain number and returns a descriptor, which is closed.
-    unsafe {
-        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-        let vm = libc::ioctl(kvm.as_raw_fd(), KVM_CREATE_VM, 0);
-        if vm < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(format!("/dev/kvm cannot make a virtual machine: {error}"));
-        }
-        drop(OwnedFd::from_raw_fd(vm));
-    }
-    Ok(())
+    let kvm = Kvm::new().map_err(|error| format!("/dev/kvm: {error}"))?;
+    kvm.create_vm()
+        .map(drop)
+        .map_err(|error| format!("/dev/kvm cannot make a virtual machine: {error}"))
 }
 
 /// Whether KVM here lets a guest run KVM.

@@ -2,13 +2,14 @@
 //! `kernel/bases.toml`: what a base is made of, and whether this machine has its source.
 
 use crate::{
-    kernel::{run, series::Folder},
+    cache,
+    kernel::series::Folder,
     progress::{Event, Events},
     repo, requirements,
 };
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// One entry of `kernel/bases.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -91,11 +92,7 @@ impl Base {
                 self.package
             );
         }
-        let sha256 = run::output(Command::new("sha256sum").arg(&self.tarball))?
-            .split_whitespace()
-            .next()
-            .context("sha256sum printed nothing")?
-            .to_owned();
+        let sha256 = cache::sha256(&self.tarball)?;
         let version = requirements::installed_version(&self.package);
         if let Some(found) = version.as_ref().filter(|found| **found != self.version) {
             events(Event::Warning(format!(
