@@ -15,7 +15,7 @@ CARGO_TEST = $(CARGO) test --release --locked --no-fail-fast
 # Without the tests that boot.
 QUICK = --workspace --lib --bins --test cli --test docs --test house --test browser
 
-# Says which step it is, and how long it may take.  What apt and cargo print goes to a log.
+# Prints the step and how long it may take.  The output of apt and cargo goes to a log.
 STEP = @scripts/step
 QUIET = $(STEP) --log $(CARGO_TARGET_DIR)/steps/
 
@@ -23,7 +23,7 @@ QUIET = $(STEP) --log $(CARGO_TARGET_DIR)/steps/
 .PHONY: help deps build tests ready kernels emulator demo test test-quick test-boot check \
 	check-house check-series fmt lint clean
 
-help: ## this list (times: 2 cores, nothing cached)
+help: ## this list (times are for 2 cores and an empty cache)
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install the Debian packages that are missing (1 min, network)
@@ -41,18 +41,18 @@ emulator: build ## QEMU from Debian's source, fixed for nested guests (2 min, ne
 	$(PARATICK) emulator build
 
 demo: ## from a bare machine to a table of exits and a report (16 min; 5 when all is built)
-	@echo 'The demo: 5 steps, about 16 min on 2 idle cores, 5 where all is built already.' >&2
+	@echo 'The demo: 5 steps, about 16 min on 2 idle cores, 5 when all is built.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
-	$(QUIET)build.log 2/5 'compile paratick and look whether the machine will do' 'about 2 min' \
+	$(QUIET)build.log 2/5 'compile paratick and check this machine' 'about 2 min' \
 	    $(MAKE) --no-print-directory build ready
 	$(STEP) 3/5 'build the emulator' 'about 2 min' $(PARATICK) emulator build
 	$(STEP) 4/5 'build the kernel' 'about 6 min' $(PARATICK) kernel build
-	$(STEP) 5/5 'boot and measure, in six modes' 'about 5 min; an interrupted one goes on' \
+	$(STEP) 5/5 'boot and measure, in six modes' 'about 5 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
 test: ## every test (36 min; 20 when all is built)
-	@echo 'All tests: 6 steps, about 36 min on 2 idle cores, 20 where all is built already.' >&2
+	@echo 'All tests: 6 steps, about 36 min on 2 idle cores, 20 when all is built.' >&2
 	$(QUIET)packages.log 1/6 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)tests.log 2/6 'compile paratick and its tests' 'about 4 min' \
@@ -72,15 +72,15 @@ ready: build
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
 	$(CARGO_TEST) $(QUICK)
 
-test-boot: kernels emulator ## boots kernels under emulation (15 min, and kernels and emulator)
+test-boot: kernels emulator ## boots kernels under emulation (15 min, plus kernels and emulator)
 	$(CARGO_TEST) -p paratick --test boot -- --test-threads=1
 
-check: lint check-house check-series ## lints, the layout of the source, the kernel series (12 min)
+check: lint check-house check-series ## lints, source layout, kernel series (12 min)
 
-check-house: ## no circle of modules, no crate that uses one above it (1 min)
+check-house: ## no module cycles, no crate that uses one above it (1 min)
 	$(CARGO) test --release --locked -p paratick --test house
 
-check-series: build ## the kernel series as one would send it: does each patch compile? (10 min)
+check-series: build ## the kernel series: does every patch apply and compile? (10 min)
 	$(PARATICK) kernel check
 
 fmt: ## format the Rust sources
