@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick doctor`: what is missing on this machine, and how to get it.
 
-use crate::stdout::{out, outln};
-use crate::usage::COULD_NOT_RUN;
+use crate::{errors::COULD_NOT_RUN, options::Format};
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use comfy_table::{presets, Cell, Table};
 use paratick_build::{cache, requirements};
 use paratick_core::size::Size;
@@ -20,14 +18,8 @@ const MEMORY: Size = Size::mib(3 * 1024);
 /// Say what is missing on this machine and how to get it
 #[derive(clap::Args)]
 pub struct Args {
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[command(flatten)]
     format: Format,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -60,10 +52,7 @@ struct Report {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let report = examine()?;
-    match args.format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?)?,
-        Format::Text => out!("{}", text(&report))?,
-    }
+    args.format.print(&report, || text(&report))?;
     Ok(if report.ok {
         ExitCode::SUCCESS
     } else {

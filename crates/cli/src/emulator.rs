@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick emulator`: the QEMU that the lab runs hosts and guests with.
 
-use crate::progress::Progress;
-use crate::stdout::outln;
+use crate::{options::KernelName, print::outln, progress::Progress};
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use paratick_bench::stress::{Stress, Verdict};
 use paratick_build::{
     emulator::{self, Emulator, Variant},
-    kernel,
+    kernel::DEFAULT_BASE,
 };
 use std::{
     path::{Path, PathBuf},
@@ -34,9 +33,9 @@ pub enum Verb {
         /// Try the lab's QEMU without the fix
         #[arg(long)]
         unfixed: bool,
-        /// Kernel of host and guest: a bzImage [default: the lab's]
-        #[arg(long, value_name = "FILE")]
-        kernel: Option<PathBuf>,
+        /// Kernel of host and guest: a bzImage, or a base that the lab builds
+        #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
+        kernel: KernelName,
     },
     /// Say which emulator the lab uses, and whether it is built
     Status,
@@ -65,7 +64,7 @@ fn build(variant: Variant) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Result<ExitCode> {
+fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let mut events = |event| progress.show(event);
     let stress = Stress {
@@ -74,12 +73,7 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: Option<PathBuf>) -> Re
             (None, true) => emulator::ensure_variant(Variant::Unfixed, &mut events)?,
             (None, false) => emulator::ensure(&mut events)?,
         },
-        kernel: match kernel {
-            Some(file) => fs_err::canonicalize(file)?,
-            None => {
-                kernel::ensure(kernel::DEFAULT_BASE, kernel::Variant::Patched, &mut events)?.bzimage
-            }
-        },
+        kernel: kernel.ensure(&mut events)?.image,
     };
     let outcome = stress.run(&mut events)?;
     drop(progress);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: the series as a git tree, as folders of patches, and as an image.
 
+use crate::print::outln;
 use crate::progress::Progress;
-use crate::stdout::outln;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use paratick_build::kernel::{

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command `paratick`: parses, calls the machinery, renders what comes back.
 
-// A reader may go away: stdout.rs.
-#![deny(clippy::print_stdout)]
+// A reader may go away: print.rs.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod compare;
 mod doctor;
 mod emulator;
+mod errors;
+mod input;
 mod kernel;
 mod lab;
 mod model;
+mod options;
+mod print;
 mod progress;
 mod report;
 mod signals;
-mod stdout;
-mod usage;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -45,7 +47,11 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let result = match Command::parse().verb {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => return errors::not_parsed::<Command>(&error),
+    };
+    let result = match command.verb {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Emulator(verb) => emulator::run(verb),
         Verb::Kernel(verb) => kernel::run(verb),
@@ -55,8 +61,5 @@ fn main() -> ExitCode {
         Verb::Report(args) => report::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("{}", stdout::printable(format_args!("error: {error:#}")));
-        usage::exit_code(&error)
-    })
+    result.unwrap_or_else(|error| errors::failed(&error))
 }

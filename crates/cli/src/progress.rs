@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Renders the machinery's events on standard error: a bar on a terminal, plain lines elsewhere.
 
-use crate::stdout::printable;
+use crate::print::{errln, printable};
 use indicatif::{ProgressBar, ProgressStyle};
 use paratick_build::progress::Event;
 use std::{
@@ -49,7 +49,7 @@ impl Progress {
                 bar.set_style(style("{spinner} {msg}"));
                 bar.set_message(text.clone());
             }
-            None => eprintln!("{text}"),
+            None => errln!("{text}"),
         }
         self.said = Instant::now();
         self.step = text;
@@ -69,7 +69,7 @@ impl Progress {
             }
             bar.set_message(format!("{}: {share}{left}", self.step));
         } else if self.said.elapsed() > QUIET {
-            eprintln!("  {share}{left}");
+            errln!("  {share}{left}");
             self.said = Instant::now();
         }
     }
@@ -78,7 +78,7 @@ impl Progress {
         let text = printable(text);
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => errln!("{text}"),
         }
     }
 }

@@ -183,7 +183,7 @@ pub struct GuestConfig {
     pub vcpus: u32,
     pub memory: Size,
     pub mode: Mode,
-    pub machine: Machine,
+    pub machine: MachineType,
     /// Further kernel parameters.
     pub append: Vec<String>,
     /// The guest's `/dev/vda`.
@@ -203,9 +203,22 @@ pub enum DiskSource {
 }
 
 /// The guest's machine type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
-pub enum Machine {
+#[strum(serialize_all = "lowercase")]
+pub enum MachineType {
     /// As most guests in the field: PCI Express, MSI-X.
     #[default]
     Q35,

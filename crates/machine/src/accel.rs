@@ -2,9 +2,19 @@
 //! How the host is run: by hardware virtualization where it nests, else by emulation.
 
 use kvm_ioctls::Kvm;
-use std::{fmt, str::FromStr};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Accel {
     /// Hardware where it works, else emulation.
     #[default]
@@ -21,27 +31,6 @@ impl Accel {
             Accel::Auto => Accel::Tcg,
             chosen => chosen,
         }
-    }
-}
-
-impl fmt::Display for Accel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Accel::Auto => "auto",
-            Accel::Kvm => "kvm",
-            Accel::Tcg => "tcg",
-        })
-    }
-}
-
-impl FromStr for Accel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Accel::Auto, Accel::Kvm, Accel::Tcg]
-            .into_iter()
-            .find(|accel| accel.to_string() == text)
-            .ok_or_else(|| format!("no accelerator '{text}'\nhint: it is auto, kvm or tcg"))
     }
 }
 

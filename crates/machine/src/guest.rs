@@ -13,7 +13,7 @@ use paratick_core::{
     exits::WindowCounts,
     mode::Mode,
     size::Size,
-    wire::{DiskSource, GuestConfig, GuestId, Machine, Ready, Request},
+    wire::{DiskSource, GuestConfig, GuestId, MachineType, Ready, Request},
 };
 use paratick_instruments::exits::ExitCounter;
 use paratick_service::guest::command_line;
@@ -33,7 +33,7 @@ pub struct GuestSpec {
     pub disk: Option<Disk>,
     /// Further kernel parameters.
     pub append: Vec<String>,
-    pub machine: Machine,
+    pub machine: MachineType,
     /// The pCPU of each vCPU; empty: the next free ones, from 1.
     pub pins: Vec<u32>,
     /// Wall-clock limit of the boot.
@@ -58,7 +58,7 @@ impl GuestSpec {
             mode,
             disk: None,
             append: Vec::new(),
-            machine: Machine::default(),
+            machine: MachineType::default(),
             pins: Vec::new(),
             timeout: boot_limit(vcpus),
         }

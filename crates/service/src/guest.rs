@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line of a guest's QEMU.
 
-use paratick_core::wire::{DiskSource, GuestConfig, Machine, GUEST_PORT};
+use paratick_core::wire::{DiskSource, GuestConfig, MachineType, GUEST_PORT};
 use std::path::{Path, PathBuf};
 
 /// Folders that hosts and guests of the lab have of their own, instead of the machine's.
@@ -92,9 +92,9 @@ pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
     add(&["-name", "paratick-guest,debug-threads=on"]);
     let (machine, bus) = match config.machine {
         // Devices that nobody uses cost an exit to QEMU for every look the kernel has at them.
-        Machine::Q35 => ("q35,sata=off,smbus=off,i8042=off,hpet=off", "pci"),
+        MachineType::Q35 => ("q35,sata=off,smbus=off,i8042=off,hpet=off", "pci"),
         // With its legacy PIC an injected vector 0 can kill it at the first `sti`.
-        Machine::Microvm => ("microvm,pic=off,pit=off,rtc=off", "device"),
+        MachineType::Microvm => ("microvm,pic=off,pit=off,rtc=off", "device"),
     };
     add(&["-machine", machine, "-accel", "kvm"]);
     // `migratable=off` shows feature bits that QEMU has no name for.  The emulator of the lab's

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A bench that was checked, from its measurement to what is printed of it.
 
-use super::{
-    common::{Common, Format, Kernels},
-    kernel::Choice,
-    table,
+use super::{common::Common, table};
+use crate::{
+    errors::usage,
+    print::{errln, printable},
+    progress::Progress,
+    report, signals,
 };
-use crate::stdout::{out, outln, printable};
-use crate::{progress::Progress, report, signals, usage::usage};
 use anyhow::Result;
 use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
 use paratick_build::{
     progress::{Event, Events},
     tools::Tools,
 };
-use paratick_core::catalogue::sets::Set;
 use paratick_core::{
+    catalogue::sets::Set,
     mode::{Mode, TickMode},
     results::Results,
     stats::MIN_VERDICT,
@@ -27,9 +27,9 @@ use std::{
     time::Duration,
 };
 
-/// Where a bench's results go.
+/// What a bench writes its results to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Written {
     File,
     Folder,
 }
@@ -38,9 +38,8 @@ pub enum Place {
 pub struct Bench {
     pub(super) options: Common,
     pub(super) name: &'static str,
-    pub(super) kernels: Kernels,
     pub(super) sets: Vec<Set>,
-    pub(super) place: Place,
+    pub(super) written: Written,
     pub(super) output: PathBuf,
     pub(super) started: String,
 }
@@ -54,12 +53,12 @@ struct Parts {
 
 impl Bench {
     pub fn check_outputs(&self) -> Result<()> {
-        if self.place == Place::Folder {
+        if self.written == Written::Folder {
             make_folder(&self.output)?;
         }
         let there = self.sets.iter().map(|set| self.file_of(set));
         let there: Vec<_> = there.filter(|file| file.exists()).collect();
-        if self.options.resume && there.is_empty() && self.place == Place::Folder {
+        if self.options.resume && there.is_empty() && self.written == Written::Folder {
             return Err(usage(format!(
                 "there is nothing to resume in {}\nhint: leave --resume away to begin",
                 self.output.display()
@@ -68,21 +67,21 @@ impl Bench {
         for set in &self.sets {
             let file = self.file_of(set);
             let resume = self.resumes(&file);
-            paratick_bench::check_output(&file, resume).map_err(sort)?;
+            paratick_bench::check_output(&file, resume).map_err(as_usage)?;
         }
         Ok(())
     }
 
     /// Of a bench with several files, those that are not there yet are begun.
     fn resumes(&self, file: &Path) -> bool {
-        self.options.resume && (self.place == Place::File || file.exists())
+        self.options.resume && (self.written == Written::File || file.exists())
     }
 
     /// Where the results of `set` go.
     fn file_of(&self, set: &Set) -> PathBuf {
-        match self.place {
-            Place::File => self.output.clone(),
-            Place::Folder => self.output.join(format!("{}.json", set.name)),
+        match self.written {
+            Written::File => self.output.clone(),
+            Written::Folder => self.output.join(format!("{}.json", set.name)),
         }
     }
 
@@ -97,14 +96,14 @@ impl Bench {
             self.output.display()
         )));
         self.warn(&mut events);
-        self.foretell(&mut events);
+        self.announce_time(&mut events);
         let parts = self.parts(&mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
                 events(Event::Step(format!("{} ({number} of {sets})", set.name)));
             }
-            paratick_bench::run(&self.settings(set, &parts), &mut events).map_err(sort)
+            paratick_bench::run(&self.settings(set, &parts), &mut events).map_err(as_usage)
         });
         measured.collect()
     }
@@ -115,24 +114,24 @@ impl Bench {
         // First: what was measured is shown even where a report fails.
         let code = self.conclude(&outcomes)?;
         if self.options.report {
-            eprintln!("report: {}", self.report(&outcomes)?.display());
+            errln!("report: {}", self.report(&outcomes)?.display());
         }
         Ok(code)
     }
 
     /// Writes a report of everything measured, with a time line; returns where it is.
     fn report(&self, outcomes: &[Outcome]) -> Result<PathBuf> {
-        let beside = |name: &str| match self.place {
-            Place::Folder => self.output.join(name),
-            Place::File => self.output.with_extension(name),
+        let beside = |name: &str| match self.written {
+            Written::Folder => self.output.join(name),
+            Written::File => self.output.with_extension(name),
         };
-        let (page, timeline) = match self.place {
-            Place::Folder => (beside("report.html"), beside("timeline.json")),
-            Place::File => (beside("html"), beside("timeline.json")),
+        let (page, timeline) = match self.written {
+            Written::Folder => (beside("report.html"), beside("timeline.json")),
+            Written::File => (beside("html"), beside("timeline.json")),
         };
         let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
         // The trace is of a host in the lab.
-        if self.options.host.boots() {
+        if self.options.host.host.boots() {
             self.trace(&timeline)?;
             files.push(timeline);
         }
@@ -148,7 +147,7 @@ impl Bench {
         let mut progress = Progress::new();
         let mut events = |event| progress.show(event);
         events(Event::Step("one idle cycle of every mode".into()));
-        let set = timeline::set(self.options.exit_cost.unwrap_or(0));
+        let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
         let parts = self.parts(&mut events)?;
         let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
         for problem in &traced.problems {
@@ -158,19 +157,13 @@ impl Bench {
     }
 
     fn parts(&self, events: Events) -> Result<Parts> {
-        let tools = self.options.host.tools(Some(events))?;
-        let kernel = self.kernels.guest.ensure(events)?;
-        let mut ensure = |choice: &Choice| -> Result<Kernel> {
-            match *choice == self.kernels.guest {
-                true => Ok(kernel.clone()),
-                false => choice.ensure(events),
-            }
-        };
-        let host_kernel = self.kernels.host.as_ref().map(&mut ensure).transpose()?;
+        let host = &self.options.host;
+        let tools = host.host.tools(Some(events))?;
+        let (kernel, host_kernel) = host.kernels.ensure(events)?;
         Ok(Parts {
             tools,
             kernel,
-            host_kernel,
+            host_kernel: host.host.boots().then_some(host_kernel),
         })
     }
 
@@ -182,8 +175,8 @@ impl Bench {
             kernel: parts.kernel.clone(),
             host_kernel: parts.host_kernel.clone(),
             tools: parts.tools.clone(),
-            backend: self.options.host,
-            accel: self.options.accel,
+            backend: self.options.host.host,
+            accel: self.options.host.emulation.accel,
             memory: set.memory,
             disk: set.disk,
             exit_cost_ns: set.exit_cost_ns,
@@ -197,25 +190,14 @@ impl Bench {
 
     /// Prints what was measured, and says where it is and what is wrong with it.
     fn conclude(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
-        match (self.options.format, outcomes) {
-            (Format::Text, _) => {
-                let tables = outcomes.iter().map(|outcome| table::text(&outcome.results));
-                out!("{}", tables.collect::<Vec<_>>().join("\n"))?;
-                for averages in outcomes.iter().filter_map(|one| averages(&one.results)) {
-                    out!("\n{averages}")?;
-                }
-            }
-            (Format::Json, [one]) if self.place == Place::File => {
-                outln!("{}", serde_json::to_string_pretty(&one.results)?)?;
-            }
-            (Format::Json, _) => {
-                let all: Vec<&Results> = outcomes.iter().map(|outcome| &outcome.results).collect();
-                outln!("{}", serde_json::to_string_pretty(&all)?)?;
-            }
+        let results: Vec<&Results> = outcomes.iter().map(|outcome| &outcome.results).collect();
+        match (self.written, &results[..]) {
+            (Written::File, [one]) => self.options.format.print(one, || text(&results))?,
+            _ => self.options.format.print(&results, || text(&results))?,
         }
         outcomes.iter().for_each(say);
         let sound = outcomes.iter().all(Outcome::is_sound);
-        eprintln!("results: {}", self.output.display());
+        errln!("results: {}", self.output.display());
         if sound {
             return Ok(ExitCode::SUCCESS);
         }
@@ -223,7 +205,7 @@ impl Bench {
             .iter()
             .any(|outcome| !outcome.results.is_complete())
         {
-            eprintln!(
+            errln!(
                 "failed: not everything was measured\nhint: `paratick bench {} --resume --output {}` with the same options measures what is missing",
                 self.name,
                 self.output.display()
@@ -233,8 +215,8 @@ impl Bench {
     }
 
     /// How long it will take, as far as that is known.
-    fn foretell(&self, events: Events) {
-        if !self.options.host.boots() {
+    fn announce_time(&self, events: Events) {
+        if !self.options.host.host.boots() {
             return;
         }
         let cpus = paratick_service::online_cpus();
@@ -290,21 +272,29 @@ impl Bench {
     }
 }
 
+/// The tables, then the averages.
+fn text(all: &[&Results]) -> String {
+    let tables: Vec<_> = all.iter().map(|results| table::text(results)).collect();
+    let averages = all.iter().filter_map(|results| averages(results));
+    let averages: String = averages.map(|text| format!("\n{text}")).collect();
+    tables.join("\n") + &averages
+}
+
 /// What is wrong with one set's results.
 fn say(outcome: &Outcome) {
     let results = &outcome.results;
     if outcome.resumed_guests > 0 {
-        eprintln!(
+        errln!(
             "guests measured by an earlier run: {}",
             outcome.resumed_guests
         );
     }
     for problem in &results.problems {
-        eprintln!("failed: {}", printable(problem));
+        errln!("failed: {}", printable(problem));
     }
     let doubtful = results.doubtful().count();
     if doubtful > 0 {
-        eprintln!(
+        errln!(
             "failed: {doubtful} samples are doubtful; each says why in `problems` in the results"
         );
     }
@@ -320,7 +310,7 @@ fn make_folder(path: &Path) -> Result<()> {
 }
 
 /// An output that cannot be used is the user's mistake; all else could not run.
-pub fn sort(error: anyhow::Error) -> anyhow::Error {
+pub fn as_usage(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<BadOutput>() {
         Ok(bad) => usage(bad.to_string()),
         Err(error) => error,

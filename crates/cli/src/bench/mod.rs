@@ -2,7 +2,6 @@
 //! `paratick bench`: tick modes measured side by side.
 
 mod common;
-mod kernel;
 mod measure;
 pub mod number;
 mod paper;
@@ -12,12 +11,9 @@ mod table;
 mod table1;
 mod timeline;
 
-use crate::stdout::{out, outln};
-use crate::usage::Usage;
+use crate::{input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
-use common::Format;
-use paratick_core::results;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -69,8 +65,7 @@ pub enum Verb {
     Show {
         /// As any of the benches wrote it
         file: PathBuf,
-        /// What to print: tables, or the results as JSON
-        #[arg(long, value_enum, default_value_t = Format::Text)]
+        #[command(flatten)]
         format: Format,
     },
 }
@@ -89,17 +84,8 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn show(file: &Path, format: Format) -> Result<ExitCode> {
-    let wrong = |why: String| Usage(format!("cannot show {}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        wrong(format!(
-            "{error}\nhint: give a file that `paratick bench` wrote"
-        ))
-    })?;
-    let mut results = results::read(&text).map_err(|error| wrong(error.to_string()))?;
+    let mut results = input::results("show", file)?;
     results.summarize();
-    match format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&results)?)?,
-        Format::Text => out!("{}", table::text(&results))?,
-    }
+    format.print(&results, || table::text(&results))?;
     Ok(ExitCode::SUCCESS)
 }

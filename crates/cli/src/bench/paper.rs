@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench paper`: the whole evaluation, and its report.
 
-use super::{common::Common, measure::Place};
+use super::{common::Common, measure::Written};
+use crate::options::Scale as ScaleOption;
 use anyhow::Result;
 use clap::Args;
 use paratick_build::requirements;
@@ -14,10 +15,8 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct Options {
-    /// Only so much as half an hour on 2 cores allows: W1 and W3 of Table 1, small guests, no rounds
-    /// added
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    scale: ScaleOption,
     #[command(flatten)]
     common: Common,
 }
@@ -25,12 +24,9 @@ pub struct Options {
 pub fn run(options: Options) -> Result<ExitCode> {
     let packages = programs::programs().iter().flat_map(|one| &one.packages);
     requirements::check(packages.map(String::as_str).chain([programs::io_package()]))?;
-    let sets = match options.quick {
-        true => sets_of(Scale::Quick),
-        false => sets_of(Scale::Full),
-    };
+    let sets = sets_of(options.scale.get());
     let common = options.common.with_report();
-    common.check("paper", sets, Place::Folder)?.run()
+    common.check("paper", sets, Written::Folder)?.run()
 }
 
 /// In the paper's order; then what shows how much the cost of an exit decides.

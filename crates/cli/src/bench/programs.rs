@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench sequential`, `multithreaded` and `io`: real programs.
 
-use super::{
-    common::{once, Common},
-    measure::Place,
+use super::{common::Common, measure::Written};
+use crate::{
+    errors::usage,
+    options::{once, Disk, Scale},
 };
-use crate::usage::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_build::requirements;
 use paratick_core::catalogue::{
     programs::{self, IoSpec, KernelSpec},
-    sets::{self, GuestSize, Scale},
+    sets::{self, GuestSize},
 };
-use paratick_core::{
-    results::{PlannedWorkload, Program},
-    size::Size,
-};
+use paratick_core::results::{PlannedWorkload, Program};
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct Sequential {
     #[command(flatten)]
-    choice: Choice,
+    programs: Programs,
     #[command(flatten)]
     common: Common,
 }
@@ -39,7 +36,7 @@ pub struct Multithreaded {
     )]
     sizes: Vec<GuestSize>,
     #[command(flatten)]
-    choice: Choice,
+    programs: Programs,
     #[command(flatten)]
     common: Common,
 }
@@ -49,49 +46,50 @@ pub struct Io {
     /// Tests to run, such as seqr-4k [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     tests: Vec<String>,
-    /// Size of the disk, in the host's memory
-    #[arg(long, value_name = "SIZE", default_value_t = sets::DISK)]
-    disk: Size,
-    /// Only so much as half an hour for all benches allows
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    disk: Disk,
+    #[command(flatten)]
+    scale: Scale,
     #[command(flatten)]
     common: Common,
 }
 
 /// Which programs.
 #[derive(Args)]
-struct Choice {
+struct Programs {
     /// Programs to run, by name [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<String>,
     /// A program of your own; {threads} in its command is the number of vCPUs
     #[arg(long = "program", value_name = "NAME=COMMAND", value_parser = own)]
     own: Vec<(String, String)>,
-    /// Only so much as half an hour for all benches allows
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    scale: Scale,
 }
 
 pub fn sequential(options: Sequential) -> Result<ExitCode> {
-    let programs = options.choice.workloads(None)?;
-    let set = sets::sequential(programs, scale(options.choice.quick));
-    let bench = options.common.check("sequential", vec![set], Place::File)?;
+    let programs = options.programs.workloads(None)?;
+    let set = sets::sequential(programs, options.programs.scale.get());
+    let bench = options
+        .common
+        .check("sequential", vec![set], Written::File)?;
     bench.run()
 }
 
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     once(&options.sizes, "size", "--sizes")?;
     let set = |size: &GuestSize| {
-        let programs = options.choice.workloads(Some(size.vcpus()))?;
+        let programs = options.programs.workloads(Some(size.vcpus()))?;
         Ok(sets::multithreaded(
             *size,
             programs,
-            scale(options.choice.quick),
+            options.programs.scale.get(),
         ))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
-    let bench = options.common.check("multithreaded", all, Place::Folder)?;
+    let bench = options
+        .common
+        .check("multithreaded", all, Written::Folder)?;
     bench.run()
 }
 
@@ -101,29 +99,20 @@ pub fn io(options: Io) -> Result<ExitCode> {
     check_names(&options.tests, &names, "test", "--tests")?;
     let wanted = |test: &&IoSpec| options.tests.is_empty() || options.tests.contains(&test.name);
     let tests: Vec<&IoSpec> = all.iter().filter(wanted).collect();
-    if options.disk < programs::IO_DISK {
+    let (disk, least) = (options.disk.disk.unwrap_or(sets::DISK), programs::IO_DISK);
+    if disk < least {
         return Err(usage(format!(
-            "--disk {} is too small: fio works on {}\nhint: give at least --disk {}",
-            options.disk,
-            programs::IO_DISK,
-            programs::IO_DISK
+            "--disk {disk} is too small: fio works on {least}\nhint: give at least --disk {least}"
         )));
     }
     requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
-    let set = sets::io(tests, options.disk, scale(options.quick));
-    let bench = options.common.check("io", vec![set], Place::File)?;
+    let set = sets::io(tests, disk, options.scale.get());
+    let bench = options.common.check("io", vec![set], Written::File)?;
     bench.run()
 }
 
-fn scale(quick: bool) -> Scale {
-    match quick {
-        true => Scale::Quick,
-        false => Scale::Full,
-    }
-}
-
-impl Choice {
+impl Programs {
     /// The programs to run, with so many threads; none: sequentially.  They must be installed.
     fn workloads(&self, threads: Option<u32>) -> Result<Vec<PlannedWorkload>> {
         let kernels = match threads {

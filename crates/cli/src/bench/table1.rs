@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench table1`.
 
-use super::{common::Common, measure::Place};
+use super::{common::Common, measure::Written};
+use crate::{
+    errors::usage,
+    options::{Scale, Vcpus},
+};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::catalogue::sets::{self, Scale};
+use paratick_core::catalogue::sets;
 use std::process::ExitCode;
 
 #[derive(Args)]
+#[command(mut_arg("vcpus", |arg| arg.default_value("16")))]
 pub struct Options {
-    /// CPUs of each guest; the paper's have 16
-    #[arg(long, value_name = "N", default_value_t = sets::TABLE1_VCPUS, value_parser = clap::value_parser!(u32).range(2..=127))]
-    vcpus: u32,
-    /// Only so much as half an hour for all benches allows
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    size: Vcpus,
+    #[command(flatten)]
+    scale: Scale,
     #[command(flatten)]
     common: Common,
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    let scale = if options.quick {
-        Scale::Quick
-    } else {
-        Scale::Full
-    };
-    let bench =
-        options
-            .common
-            .check("table1", sets::table1(options.vcpus, scale), Place::Folder)?;
-    bench.run()
+    let vcpus = options.size.vcpus;
+    if vcpus == 1 {
+        return Err(usage(
+            "--vcpus 1 is too few: W3 and W4 are threads that wait for each other\n\
+             hint: give at least 2; the paper's guests have 16",
+        ));
+    }
+    let sets = sets::table1(vcpus, options.scale.get());
+    options.common.check("table1", sets, Written::Folder)?.run()
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench timeline`.
 
-use super::{
-    common::{once, Format},
-    kernel::Choice,
+use crate::{
+    errors::usage,
+    options::{once, Emulation, Format, Kernels, Vcpus},
+    print::errln,
+    progress::Progress,
+    signals,
 };
-use crate::stdout::{out, outln};
-use crate::{progress::Progress, signals, usage::usage};
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::{self, timeline, Settings};
 use paratick_build::{
-    kernel::DEFAULT_BASE,
     progress::{Event, Events},
     tools::{self, Tools},
 };
 use paratick_core::{
     cause::Cause,
-    mode::{Mode, TickMode},
+    mode::Mode,
     results::{Plan, PlannedWorkload},
     size::Size,
     timeline::{Event as Happening, Line, Timeline, What},
     units::Nanos,
 };
-use paratick_machine::{accel::Accel, backend::EMULATED};
+use paratick_machine::backend::EMULATED;
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 const MODES: &str = "tickless-stop,tickless,paratick";
@@ -37,38 +37,25 @@ pub struct Options {
     /// Tick modes to trace, with +poll for guest halt polling
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = MODES)]
     modes: Vec<Mode>,
-    /// CPUs of each guest; the host has one more
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=127))]
-    vcpus: u32,
+    #[command(flatten)]
+    size: Vcpus,
     /// What runs while the host traces: pingpong, barrier, sleep or block
     #[arg(long, value_name = "NAME", default_value = "pingpong", value_parser = timeline::workload)]
     workload: PlannedWorkload,
-    /// What the emulator adds to virtual time for each world switch, in ns
-    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    exit_cost: u32,
     /// Where the time line goes [default: results/timeline-TIME.json in the cache]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to print: the events of each mode in order, or the whole file as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[command(flatten)]
     format: Format,
-    /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without)
-    #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
-    kernel: String,
-    /// The host's kernel [default: the guests']
-    #[arg(long, value_name = "KERNEL")]
-    host_kernel: Option<String>,
-    /// How the lab's host runs: by hardware virtualization, by emulation, or whichever works
-    #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
-    accel: Accel,
+    #[command(flatten)]
+    kernels: Kernels,
+    #[command(flatten)]
+    emulation: Emulation,
 }
-
-/// The kernels as they were named: the guests' and the host's.
-type Kernels = (Choice, Choice);
 
 pub fn run(options: Options) -> Result<ExitCode> {
     let started = paratick_bench::now();
-    let kernels = options.check()?;
+    options.check()?;
     let output = match &options.output {
         Some(path) => std::path::absolute(path)?,
         None => paratick_bench::default_path("timeline", false, &started)?,
@@ -78,19 +65,16 @@ pub fn run(options: Options) -> Result<ExitCode> {
     signals::watch()?;
     let mut progress = Progress::new();
     let mut events = |event| progress.show(event);
-    let settings = options.settings(&kernels, output, started, &mut events)?;
+    let settings = options.settings(output, started, &mut events)?;
     let traced = timeline::run(&settings, &mut events);
     drop(progress);
     let traced = traced?;
     timeline::write(&settings.output, &traced)?;
-    match options.format {
-        Format::Text => out!("{}", text(&traced))?,
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&traced)?)?,
-    }
+    options.format.print(&traced, || text(&traced))?;
     for problem in &traced.problems {
-        eprintln!("failed: {problem}");
+        errln!("failed: {problem}");
     }
-    eprintln!("time line: {}", settings.output.display());
+    errln!("time line: {}", settings.output.display());
     Ok(match traced.problems.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -98,47 +82,21 @@ pub fn run(options: Options) -> Result<ExitCode> {
 }
 
 impl Options {
-    fn check(&self) -> Result<Kernels> {
+    fn check(&self) -> Result<()> {
         once(&self.modes, "mode", "--modes")?;
-        let guest = Choice::parse(&self.kernel)?;
-        let patched =
-            |mode: &&Mode| matches!(mode.tick, TickMode::Paratick | TickMode::TicklessStop);
-        if let Some(mode) = self
-            .modes
-            .iter()
-            .find(patched)
-            .filter(|_| guest.is_unpatched())
-        {
-            return Err(usage(format!(
-                "kernel {} has no mode {mode}\nhint: trace it with --modes periodic,tickless, or name a kernel with the series, such as --kernel {DEFAULT_BASE}",
-                self.kernel
-            )));
-        }
-        if self.vcpus == 1 && self.workload.workload == "pingpong" {
+        self.kernels.check(&self.modes)?;
+        if self.size.vcpus == 1 && self.workload.workload == "pingpong" {
             return Err(usage(
-                "pingpong on one vCPU has no idle cycles: its two threads share the vCPU\nhint: give it --vcpus 2, or choose --workload sleep",
+                "pingpong on one vCPU has no idle cycles: its two threads share the vCPU\n\
+                 hint: give it --vcpus 2, or choose --workload sleep",
             ));
         }
-        let host = match &self.host_kernel {
-            Some(name) => Choice::parse(name)?,
-            None => guest.clone(),
-        };
-        Ok((guest, host))
+        Ok(())
     }
 
-    fn settings(
-        &self,
-        (guest, host): &Kernels,
-        output: PathBuf,
-        started: String,
-        events: Events,
-    ) -> Result<Settings> {
+    fn settings(&self, output: PathBuf, started: String, events: Events) -> Result<Settings> {
         let tools = Tools::find(events)?;
-        let kernel = guest.ensure(events)?;
-        let host_kernel = match host == guest {
-            true => kernel.clone(),
-            false => host.ensure(events)?,
-        };
+        let (kernel, host_kernel) = self.kernels.ensure(events)?;
         events(Event::Step(format!(
             "the time line goes to {}",
             output.display()
@@ -146,7 +104,7 @@ impl Options {
         Ok(Settings {
             bench: "timeline",
             plan: Plan::new(
-                self.vcpus,
+                self.size.vcpus,
                 self.modes.clone(),
                 [self.workload.clone()],
                 1,
@@ -156,10 +114,10 @@ impl Options {
             host_kernel: Some(host_kernel),
             tools,
             backend: EMULATED,
-            accel: self.accel,
+            accel: self.emulation.accel,
             memory: MEMORY,
             disk: (self.workload.workload == "block").then_some(DISK),
-            exit_cost_ns: self.exit_cost,
+            exit_cost_ns: self.emulation.exit_cost.unwrap_or(0),
             parallel_clock: false,
             jobs: None,
             output,

@@ -3,13 +3,12 @@
 
 mod text;
 
-use crate::stdout::{out, outln};
-use crate::usage::Usage;
+use crate::{errors::usage, input, options::Format};
 use anyhow::{bail, Result};
 use clap::ValueEnum;
 use paratick_core::{
     compare::{self, Gates, Outcome, Report},
-    results::{self, Figure, Results},
+    results::Figure,
     stats::MIN_VERDICT,
 };
 use std::{
@@ -43,15 +42,8 @@ pub struct Args {
     /// Also say what did not change, with the gate that stopped it
     #[arg(long, short)]
     verbose: bool,
-    /// What to print: a table, or everything as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[command(flatten)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,15 +56,13 @@ enum FailOn {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let gates = args.gates();
+    let read = |file: &Path| input::results("compare", file);
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let report = compare::compare(&before, &after, &gates);
     if report.cells.is_empty() {
-        return Err(Usage(nothing_in_common(args, &report)).into());
+        return Err(usage(nothing_in_common(args, &report)));
     }
-    match args.format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?)?,
-        Format::Text => out!("{}", text::text(&report, args))?,
-    }
+    args.format.print(&report, || text::text(&report, args))?;
     match args.fail_on {
         Some(_) if !report.concludes() => bail!(
             "nothing could be concluded of any figure, so --fail-on has no answer\nhint: measure both with at least {MIN_VERDICT} rounds"
@@ -98,16 +88,6 @@ impl FailOn {
         let less = self == FailOn::Any && report.count(Outcome::Less) > 0;
         less || report.count(Outcome::More) > 0
     }
-}
-
-fn read(file: &Path) -> Result<Results> {
-    let wrong = |why: String| Usage(format!("cannot compare {}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        wrong(format!(
-            "{error}\nhint: give a file that `paratick bench` wrote"
-        ))
-    })?;
-    Ok(results::read(&text).map_err(|error| wrong(error.to_string()))?)
 }
 
 fn nothing_in_common(args: &Args, report: &Report) -> String {

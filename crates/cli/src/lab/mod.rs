@@ -3,7 +3,7 @@
 
 mod dry_run;
 mod exits;
-pub mod options;
+mod options;
 mod run;
 mod shell;
 

@@ -5,10 +5,13 @@ use super::{
     dry_run, exits,
     options::{check_agent, duration, Common, Plan},
 };
-use crate::progress::Progress;
-use crate::stdout::{out, outln};
+use crate::{
+    options::Format,
+    print::{errln, out, pass_on},
+    progress::Progress,
+};
 use anyhow::{bail, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paratick_build::{progress::Event, tools::find_agent};
 use paratick_core::{exits::WindowCounts, wire::Stream};
 use paratick_machine::{
@@ -19,12 +22,7 @@ use paratick_machine::{
     spec::Clock,
 };
 use paratick_service::{find_program, guest::OWN_FOLDERS};
-use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 /// As timeout(1) says it.
 const TIME_LIMIT: u8 = 124;
@@ -43,24 +41,17 @@ pub struct Options {
     /// Count VM exits while the command runs, by cause and reason, per vCPU
     #[arg(long)]
     exits: bool,
-    /// Print output as it comes, or one JSON object at the end
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[command(flatten)]
     format: Format,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 pub fn run(options: Options) -> Result<ExitCode> {
     options.common.check()?;
     if let Err(error) = find_command(&options.command[0]) {
-        eprintln!("error: {error}");
+        errln!("error: {error}");
         return Ok(ExitCode::from(NO_SUCH_COMMAND));
     }
     check_agent()?;
@@ -76,7 +67,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     match boot_and_run(&options, &plan, progress) {
         Err(error) => match error.downcast_ref() {
             Some(Failure::TimeLimit { what, .. }) if *what == options.command.join(" ") => {
-                eprintln!("error: {error}\nhint: give it more time with --timeout");
+                errln!("error: {error}\nhint: give it more time with --timeout");
                 Ok(ExitCode::from(TIME_LIMIT))
             }
             _ => Err(error),
@@ -113,19 +104,22 @@ fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<Ex
     if !std::io::stdin().is_terminal() {
         exec.stdin = Input::From(Box::new(std::io::stdin()));
     }
-    let code = match options.format {
-        Format::Text => {
+    let code = match options.format.is_json() {
+        false => {
             let finished = guest.exec_streaming(exec, &mut pass_through)?;
             if options.exits {
-                eprint!("{}", exits::tables(&guest.windows()?, WHOLE_COMMAND));
+                errln!(
+                    "{}",
+                    exits::tables(&guest.windows()?, WHOLE_COMMAND).trim_end()
+                );
             }
             finished.code
         }
-        Format::Json => {
+        true => {
             let result = guest.exec(exec)?;
             let windows = options.exits.then(|| guest.windows()).transpose()?;
             let code = result.code;
-            print_json(&Report {
+            let report = Report {
                 schema: "paratick-lab-run/1",
                 command: &options.command,
                 mode: plan.guest.mode.to_string(),
@@ -137,12 +131,13 @@ fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<Ex
                 host: Side::new(host.ready(), host.command_line()),
                 guest: Side::new(guest.ready(), guest.command_line()),
                 windows,
-            })?;
+            };
+            options.format.print(&report, String::new)?;
             code
         }
     };
     if options.common.keep {
-        eprintln!("kept: {}", host.run_folder().display());
+        errln!("kept: {}", host.run_folder().display());
     }
     guest.shutdown()?;
     host.shutdown()?;
@@ -168,12 +163,10 @@ fn boot(options: &Options, plan: &Plan, mut progress: Progress) -> Result<(Host,
 }
 
 fn pass_through(stream: Stream, bytes: &[u8]) -> Result<()> {
-    if stream == Stream::Stderr {
-        return Ok(std::io::stderr().write_all(bytes)?);
+    match stream {
+        Stream::Stderr => pass_on(std::io::stderr().lock(), bytes),
+        _ => pass_on(std::io::stdout().lock(), bytes),
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes)?;
-    Ok(out.flush()?)
 }
 
 /// What `--format json` prints.
@@ -211,9 +204,4 @@ impl Side {
             qemu: qemu.to_vec(),
         }
     }
-}
-
-fn print_json(report: &Report) -> Result<()> {
-    outln!("{}", serde_json::to_string_pretty(report)?)?;
-    Ok(())
 }

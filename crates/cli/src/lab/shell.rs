@@ -5,8 +5,12 @@ use super::{
     dry_run,
     options::{check_agent, Common},
 };
-use crate::stdout::out;
-use crate::{progress::Progress, signals, usage::usage};
+use crate::{
+    errors::usage,
+    print::{errln, out, pass_on},
+    progress::Progress,
+    signals,
+};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use paratick_build::progress::Event;
@@ -19,12 +23,7 @@ use paratick_machine::{
 use paratick_service::find_program;
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions};
 use signal_hook::{consts::SIGWINCH, iterator::Signals};
-use std::{
-    io::{IsTerminal, Write},
-    process::ExitCode,
-    sync::mpsc,
-    thread,
-};
+use std::{io::IsTerminal, process::ExitCode, sync::mpsc, thread};
 
 #[derive(Args)]
 pub struct Options {
@@ -68,14 +67,10 @@ pub fn run(options: Options) -> Result<ExitCode> {
         }
     };
     drop(progress);
-    eprintln!("leave the shell (exit, or Ctrl-D) to end the lab");
+    errln!("leave the shell (exit, or Ctrl-D) to end the lab");
     let exec = shell()?;
     take_terminal()?;
-    let mut show = |_, bytes: &[u8]| {
-        let mut out = std::io::stdout().lock();
-        out.write_all(bytes)?;
-        Ok(out.flush()?)
-    };
+    let mut show = |_, bytes: &[u8]| pass_on(std::io::stdout().lock(), bytes);
     let finished = match &guest {
         Some(guest) => guest.exec_streaming(exec, &mut show),
         None => host.exec_streaming(exec, &mut show),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recorded result: what the models predict for its loads, beside what was measured.
 
-use super::{layout, text_of, wrong, Format};
-use crate::bench::number::NOTHING;
-use crate::stdout::{out, outln};
+use super::layout;
+use crate::{bench::number::NOTHING, input, options::Format};
 use anyhow::Result;
 use paratick_core::{
     cause::Cause,
@@ -12,7 +11,7 @@ use paratick_core::{
         measured::{measured_timer_exits, observe_cell, predict_all, Observed, Predicted},
         Load, TickModel,
     },
-    results::{self, Cell, Results},
+    results::{Cell, Results},
     stats,
 };
 use serde::Serialize;
@@ -65,13 +64,12 @@ struct Range {
 }
 
 pub fn run(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
-    let text = text_of(path, "give a file that `paratick bench` wrote")?;
-    let results = results::read(&text).map_err(|error| wrong(path, error))?;
+    let results = input::results("model", path)?;
     if let Some(mode) = load_of.filter(|mode| results.cells.iter().all(|cell| cell.mode != *mode)) {
         let modes: Vec<String> = results.plan.modes.iter().map(Mode::to_string).collect();
         let modes = modes.join(", ");
         let why = format!("it has no load of {mode}\nhint: its modes are {modes}");
-        return Err(wrong(path, why));
+        return Err(input::wrong("model", path, why));
     }
     let answer = Answer {
         bench: results.bench.clone(),
@@ -83,11 +81,7 @@ pub fn run(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
             .map(|cell| row(&results, cell, load_of))
             .collect(),
     };
-    match format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
-        Format::Text => out!("{}", answer.text(path))?,
-    }
-    Ok(())
+    format.print(&answer, || answer.text(path))
 }
 
 fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {

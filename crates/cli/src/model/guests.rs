@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests that the user describes, in every model.
 
-use super::{layout, Format};
-use crate::stdout::{out, outln};
-use crate::{bench::number::NOTHING, usage::Usage};
+use super::layout;
+use crate::{bench::number::NOTHING, errors::usage, options::Format};
 use anyhow::Result;
 use paratick_core::{
     cause::Cause,
@@ -65,13 +64,9 @@ struct Range {
 pub fn run(workload: &Workload, what: &str, format: Format) -> Result<()> {
     let vms = workload
         .vms()
-        .map_err(|error| Usage(format!("cannot model {what}: {error}")))?;
+        .map_err(|error| usage(format!("cannot model {what}: {error}")))?;
     let answer = answer(workload, &vms);
-    match format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
-        Format::Text => out!("{}", answer.text())?,
-    }
-    Ok(())
+    format.print(&answer, || answer.text())
 }
 
 fn answer(workload: &Workload, vms: &[Vm]) -> Answer {

@@ -6,9 +6,12 @@ mod guests;
 mod layout;
 mod table1;
 
-use crate::usage::Usage;
+use crate::{
+    input,
+    options::{named, number, Format},
+};
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use paratick_core::{
     mode::Mode,
     model::{
@@ -18,7 +21,6 @@ use paratick_core::{
     units::Nanos,
 };
 use std::{
-    fmt::Display,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -41,7 +43,7 @@ pub struct Args {
 enum Verb {
     /// Table 1 of the paper: as printed, by its formulas, and by the reading that makes both agree
     Table1 {
-        #[arg(long, value_enum, default_value_t = Format::Text)]
+        #[command(flatten)]
         format: Format,
     },
 }
@@ -61,16 +63,16 @@ const DESCRIPTION: [&str; 9] = [
 #[derive(clap::Args)]
 struct Options {
     /// Guests, all alike
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT))]
     vms: u32,
     /// vCPUs of each guest
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT))]
     vcpus: u32,
     /// Rate of the guests' tick
-    #[arg(long, value_name = "N", default_value_t = 250, value_parser = range(file::HZ))]
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = number(file::HZ))]
     hz: u32,
     /// Rate of the host's tick [default: the guests']
-    #[arg(long, value_name = "N", value_parser = range(file::HZ))]
+    #[arg(long, value_name = "N", value_parser = number(file::HZ))]
     host_hz: Option<u32>,
     /// Share of its time that a vCPU is busy, from 0 to 1: the paper's L
     #[arg(
@@ -84,10 +86,10 @@ struct Options {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     idle_period: Option<Nanos>,
     /// What ends idle periods: another vCPU, a device, the program's own timer, or the kernel's
-    #[arg(long, value_enum, default_value_t = Waker::Ipi)]
-    woken_by: Waker,
+    #[arg(long, default_value_t = WokenBy::Ipi, value_parser = named::<WokenBy>())]
+    woken_by: WokenBy,
     /// vCPUs that share a pCPU, for the paper's statement on the cross-over
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = range(file::COUNT))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT))]
     sharing: u32,
     /// The time over which exits are counted
     #[arg(
@@ -106,27 +108,8 @@ struct Options {
     /// With --from: predict every mode from the load that this mode had [default: each from its own]
     #[arg(long, value_name = "MODE", requires = "from")]
     load_of: Option<Mode>,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[command(flatten)]
     format: Format,
-}
-
-/// [`WokenBy`] as an option.
-#[derive(Clone, Copy, ValueEnum)]
-enum Waker {
-    Ipi,
-    Device,
-    Sleep,
-    Kernel,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
-fn range((least, most): (u32, u32)) -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(i64::from(least)..=i64::from(most))
 }
 
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -157,12 +140,7 @@ impl Options {
             host_hz: self.host_hz,
             load: self.load,
             idle_period: self.idle_period,
-            woken_by: match self.woken_by {
-                Waker::Ipi => WokenBy::Ipi,
-                Waker::Device => WokenBy::Device,
-                Waker::Sleep => WokenBy::Sleep,
-                Waker::Kernel => WokenBy::Kernel,
-            },
+            woken_by: self.woken_by,
             sharing: self.sharing,
         };
         Workload {
@@ -173,19 +151,11 @@ impl Options {
 }
 
 fn read(path: &Path) -> Result<Workload> {
-    let text = text_of(path, "give a TOML file as docs/model.md describes it")?;
+    let text = input::text("model", path, "a TOML file as docs/model.md describes it")?;
     toml::from_str(&text).map_err(|error| {
         // The parser ends its picture of the line with a line break.
         let error = error.to_string();
         let hint = "docs/model.md describes the file and has an example";
-        wrong(path, format!("{}\nhint: {hint}", error.trim_end()))
+        input::wrong("model", path, format!("{}\nhint: {hint}", error.trim_end()))
     })
-}
-
-fn text_of(path: &Path, hint: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| wrong(path, format!("{error}\nhint: {hint}")))
-}
-
-fn wrong(path: &Path, why: impl Display) -> anyhow::Error {
-    Usage(format!("cannot model {}: {why}", path.display())).into()
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick model table1`.
 
-use super::{layout, Format};
-use crate::bench::number::{decimal, NOTHING};
-use crate::stdout::{out, outln};
+use super::layout;
+use crate::{
+    bench::number::{decimal, NOTHING},
+    options::Format,
+};
 use anyhow::Result;
 use paratick_core::model::table1::{
     self, agreeing, most_waits, readings, Reading, Scenario, Syncs, Waits, COUNTINGS, SCENARIOS,
@@ -44,11 +46,7 @@ pub fn run(format: Format) -> Result<()> {
         agreeing,
         readings: readings(),
     };
-    match format {
-        Format::Json => outln!("{}", serde_json::to_string_pretty(&answer)?)?,
-        Format::Text => out!("{}", answer.text())?,
-    }
-    Ok(())
+    format.print(&answer, || answer.text())
 }
 
 fn row(scenario: &Scenario, agreeing: &Reading) -> Row {

@@ -4,8 +4,7 @@
 mod output;
 mod predict;
 
-use crate::stdout::outln;
-use crate::usage::Usage;
+use crate::{errors::usage, input, print::outln};
 use anyhow::Result;
 use paratick_view::{Document, Input};
 use std::{
@@ -48,11 +47,10 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
             .iter()
             .any(|other| output::same(other, path))
         {
-            return Err(Usage(format!(
+            return Err(usage(format!(
                 "{} is named twice\nhint: name every file once",
                 path.display()
-            ))
-            .into());
+            )));
         }
         documents.push((path.display().to_string(), read(path)?));
     }
@@ -61,12 +59,7 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     output::write(output, &paratick_view::html(&input)?)
 }
 
-fn read(path: &Path) -> Result<Document, Usage> {
-    let wrong = |why: String| Usage(format!("cannot report on {}: {why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| {
-        wrong(format!(
-            "{error}\nhint: give files that `paratick bench` wrote"
-        ))
-    })?;
-    Document::read(&String::from_utf8_lossy(&bytes)).map_err(|error| wrong(error.to_string()))
+fn read(path: &Path) -> Result<Document> {
+    let text = input::text("report on", path, "files that `paratick bench` wrote")?;
+    Document::read(&text).map_err(|error| input::wrong("report on", path, error))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The page on disk: whole, or as it was.
 
-use crate::usage::Usage;
+use crate::errors::usage;
 use anyhow::{anyhow, Result};
 use std::{
     io::{Read, Write},
@@ -13,9 +13,9 @@ use std::{
 const BEGINNING: u64 = 256;
 
 /// Fails where the output could not be written, or is something that should be kept.
-pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Usage> {
+pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
     let bad = |why: &str| {
-        Usage(format!(
+        usage(format!(
             "cannot write the report to {}: {why}\nhint: name another file with --output, such as report.html",
             path.display()
         ))

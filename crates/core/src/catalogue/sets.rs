@@ -213,7 +213,7 @@ impl std::str::FromStr for GuestSize {
             .or_else(|| number().map(GuestSize))
             .ok_or_else(|| {
                 let (least, most) = (VCPUS.start(), VCPUS.end());
-                format!("give small, medium or large, or a number of vCPUs from {least} to {most}")
+                format!("no such size\nhint: give small, medium or large, or a number of vCPUs from {least} to {most}")
             })
     }
 }

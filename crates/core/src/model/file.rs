@@ -4,6 +4,7 @@
 use super::{BadLoad, Load, Vm, WokenBy};
 use crate::units::{Hz, Nanos};
 use serde::{de::Error, Deserialize, Deserializer};
+use std::ops::RangeInclusive;
 
 /// A file of guests: `time` and one `[[vm]]` for each kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -60,8 +61,8 @@ pub enum BadGuests {
 }
 
 /// The least and the most of what may be asked for.  1000 Hz is the fastest tick that Linux has.
-pub const HZ: (u32, u32) = (1, 10_000);
-pub const COUNT: (u32, u32) = (1, 1_000_000);
+pub const HZ: RangeInclusive<u32> = 1..=10_000;
+pub const COUNT: RangeInclusive<u32> = 1..=1_000_000;
 
 impl Workload {
     /// The guests of the file in its order, checked.
@@ -98,8 +99,9 @@ impl Guests {
             ("host-hz", host_hz, HZ),
             ("sharing", self.sharing, COUNT),
         ];
-        for (key, value, (least, most)) in check {
-            if !(least..=most).contains(&value) {
+        for (key, value, range) in check {
+            if !range.contains(&value) {
+                let (least, most) = range.into_inner();
                 let name = self.title(number);
                 return Err(BadGuests::Number {
                     name,

@@ -5,8 +5,21 @@ use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// What ends an idle period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum WokenBy {
     /// Another vCPU, by an inter-processor interrupt: blocking synchronization.
     #[default]

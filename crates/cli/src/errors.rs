@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How the command fails: what is printed, and the exit code.
+
+use crate::print::{errln, printable, ReaderGone};
+use clap::{error::ErrorKind, CommandFactory};
+use std::{fmt, process::ExitCode};
+
+/// What could not be run (sysexits' EX_UNAVAILABLE), as opposed to 1: it ran, and the answer is no.
+pub const COULD_NOT_RUN: u8 = 69;
+/// As clap exits.
+const WRONG_USAGE: u8 = 2;
+/// As a shell says it of a program that SIGPIPE ended.
+const NOBODY_READS: u8 = 141;
+
+/// The user's mistake, found after parsing.
+#[derive(Debug)]
+struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+pub fn usage(message: impl Into<String>) -> anyhow::Error {
+    Usage(message.into()).into()
+}
+
+/// Says why a verb failed.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    if error.is::<ReaderGone>() {
+        return ExitCode::from(NOBODY_READS);
+    }
+    errln!("{}", printable(format_args!("error: {error:#}")));
+    ExitCode::from(match error.is::<Usage>() {
+        true => WRONG_USAGE,
+        false => COULD_NOT_RUN,
+    })
+}
+
+/// Shows the help that was asked for; or why the arguments cannot be parsed, with a hint like every
+/// other error.
+pub fn not_parsed<C: CommandFactory>(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nothing can be done about a reader that has gone away.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let text = text
+        .split("\nFor more information, try")
+        .next()
+        .unwrap_or_default();
+    errln!("{}", printable(text.trim_end()));
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        errln!("hint: name one of these commands");
+    } else if !text.contains("\nhint: ") {
+        let (command, lists) = named::<C>(error.kind());
+        errln!("hint: `{command} --help` lists {lists}");
+    }
+    ExitCode::from(WRONG_USAGE)
+}
+
+/// The (sub)command that the arguments name, and what its help lists.
+fn named<C: CommandFactory>(kind: ErrorKind) -> (String, &'static str) {
+    let mut command = &C::command();
+    let mut words = vec![command.get_name().to_string()];
+    for argument in std::env::args().skip(1) {
+        let Some(sub) = command.find_subcommand(&argument) else {
+            break;
+        };
+        words.push(argument);
+        command = sub;
+    }
+    let lists = match kind == ErrorKind::UnknownArgument || !command.has_subcommands() {
+        true => "the options",
+        false => "the commands",
+    };
+    (words.join(" "), lists)
+}

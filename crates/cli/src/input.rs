@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files that the user names.
+
+use crate::errors::usage;
+use anyhow::Result;
+use paratick_core::results::{self, Results};
+use std::{fmt::Display, path::Path};
+
+/// What `paratick VERB` cannot do with a file.
+pub fn wrong(verb: &str, file: &Path, why: impl Display) -> anyhow::Error {
+    usage(format!("cannot {verb} {}: {why}", file.display()))
+}
+
+/// The text of a file; `what` it should be ends the hint.
+pub fn text(verb: &str, file: &Path, what: &str) -> Result<String> {
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Err(wrong(verb, file, format!("{error}\nhint: give {what}"))),
+    }
+}
+
+/// A results file, of any version.
+pub fn results(verb: &str, file: &Path) -> Result<Results> {
+    let text = text(verb, file, "a file that `paratick bench` wrote")?;
+    results::read(&text).map_err(|error| wrong(verb, file, error))
+}

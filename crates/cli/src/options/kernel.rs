@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `--kernel` and `--host-kernel` mean.
+
+use crate::errors::usage;
+use anyhow::Result;
+use clap::Args;
+use paratick_bench::Kernel;
+use paratick_build::{
+    kernel::{self, Variant, DEFAULT_BASE},
+    progress::Events,
+};
+use paratick_core::mode::{Mode, TickMode};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+#[derive(Args, Clone)]
+pub struct Kernels {
+    /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without)
+    #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
+    pub kernel: KernelName,
+    /// The host's kernel [default: the guests']
+    #[arg(long, value_name = "KERNEL")]
+    pub host_kernel: Option<KernelName>,
+}
+
+impl Kernels {
+    /// Without the series some modes would silently be `tickless`.
+    pub fn check<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
+        let patched =
+            |mode: &&Mode| matches!(mode.tick, TickMode::Paratick | TickMode::TicklessStop);
+        let missing = modes.into_iter().find(patched);
+        match missing.filter(|_| self.kernel.is_unpatched()) {
+            Some(mode) => Err(usage(format!(
+                "kernel {} has no mode {mode}\n\
+                 hint: choose periodic or tickless, or name a kernel with the series, such as \
+                 --kernel {DEFAULT_BASE}",
+                self.kernel
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether none of them has to be built.
+    pub fn are_images(&self) -> bool {
+        let mut names = [&self.kernel].into_iter().chain(&self.host_kernel);
+        names.all(|name| matches!(name, KernelName::Image(_)))
+    }
+
+    /// The guests' and the host's, built where they must be.
+    pub fn ensure(&self, events: Events) -> Result<(Kernel, Kernel)> {
+        let guests = self.kernel.ensure(events)?;
+        let host = match &self.host_kernel {
+            Some(name) if *name != self.kernel => name.ensure(events)?,
+            _ => guests.clone(),
+        };
+        Ok((guests, host))
+    }
+}
+
+/// A kernel as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelName {
+    Image(PathBuf),
+    /// A base that the lab builds, such as `6.12`, with the series or without (`6.12-base`).
+    Base(String, Variant),
+}
+
+impl FromStr for KernelName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let path = Path::new(name);
+        if path.is_file() {
+            let path = path.canonicalize().map_err(|error| error.to_string())?;
+            return Ok(KernelName::Image(path));
+        }
+        if name.contains('/') {
+            return Err(format!(
+                "no such file\n\
+                 hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
+                 (`paratick kernel build`)"
+            ));
+        }
+        Ok(match name.strip_suffix(UNPATCHED) {
+            Some(base) => KernelName::Base(base.into(), Variant::Unpatched),
+            None => KernelName::Base(name.into(), Variant::Patched),
+        })
+    }
+}
+
+/// What a base's name ends in where the series is not wanted.
+const UNPATCHED: &str = "-base";
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KernelName::Image(path) => path.display().fmt(f),
+            KernelName::Base(base, Variant::Patched) => f.write_str(base),
+            KernelName::Base(base, Variant::Unpatched) => write!(f, "{base}{UNPATCHED}"),
+        }
+    }
+}
+
+impl KernelName {
+    /// Known to be without the series.
+    fn is_unpatched(&self) -> bool {
+        matches!(self, KernelName::Base(_, Variant::Unpatched))
+    }
+
+    /// The image, built where it must be.
+    pub fn ensure(&self, events: Events) -> Result<Kernel> {
+        match self {
+            KernelName::Image(image) => Ok(Kernel {
+                config: config_of(image),
+                image: image.clone(),
+                patches: None,
+            }),
+            KernelName::Base(base, variant) => {
+                let built = kernel::ensure(base, *variant, events)?;
+                Ok(Kernel {
+                    image: built.bzimage,
+                    config: Some(built.config),
+                    patches: built.patches,
+                })
+            }
+        }
+    }
+}
+
+/// The configuration of an image, where it lies as the kernel's build or Debian's packages leave it.
+fn config_of(image: &Path) -> Option<PathBuf> {
+    let folder = image.parent()?;
+    let debian = image
+        .file_name()?
+        .to_str()?
+        .replacen("vmlinuz-", "config-", 1);
+    let tree = folder.ancestors().nth(3).map(|tree| tree.join(".config"));
+    [Some(folder.join("config")), Some(folder.join(debian)), tree]
+        .into_iter()
+        .flatten()
+        .find(|file| file.is_file() && file != image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_base_and_a_path_is_an_image() {
+        for (name, base, variant) in [
+            ("6.12", "6.12", Variant::Patched),
+            ("6.12-base", "6.12", Variant::Unpatched),
+        ] {
+            let parsed: KernelName = name.parse().unwrap();
+            assert_eq!(parsed, KernelName::Base(base.into(), variant));
+            assert_eq!(parsed.to_string(), name);
+        }
+        let error = "/no/such/bzImage".parse::<KernelName>().unwrap_err();
+        assert!(error.contains("hint:"));
+    }
+
+    #[test]
+    fn the_configuration_of_a_built_tree_is_found() {
+        let tree = tempfile::tempdir().unwrap();
+        let boot = tree.path().join("arch/x86/boot");
+        std::fs::create_dir_all(&boot).unwrap();
+        std::fs::write(boot.join("bzImage"), "x").unwrap();
+        assert_eq!(config_of(&boot.join("bzImage")), None);
+        std::fs::write(tree.path().join(".config"), "CONFIG_HZ=250\n").unwrap();
+        assert_eq!(
+            config_of(&boot.join("bzImage")),
+            Some(tree.path().join(".config"))
+        );
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Standard output and error, of whose readers (`head`, a pager) nobody knows how much they want.
+
+use anyhow::{anyhow, Result};
+use std::{
+    fmt::{Arguments, Display},
+    io::{stderr, stdout, ErrorKind, Write},
+};
+
+/// Like `print!`, but a reader that has gone away is no error: what is left to do is done, and the
+/// exit code says how that went.  Errors: whatever else keeps standard output from taking the text.
+macro_rules! out {
+    ($($argument:tt)*) => { $crate::print::write(format_args!($($argument)*)) };
+}
+
+/// The same with a line's end, like `println!`.
+macro_rules! outln {
+    ($($argument:tt)*) => { $crate::print::write(format_args!("{}\n", format_args!($($argument)*))) };
+}
+
+/// Like `errln!`, but never a panic: nobody is left to be told of a failure.
+macro_rules! errln {
+    ($($argument:tt)*) => { $crate::print::write_error(format_args!($($argument)*)) };
+}
+
+pub(crate) use {errln, out, outln};
+
+/// Whoever read the output has gone away while a command still makes more.
+#[derive(Debug)]
+pub struct ReaderGone;
+
+impl Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads standard output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+pub fn write(text: Arguments) -> Result<()> {
+    match stdout().lock().write_all(printable(text).as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| {
+            anyhow!("cannot write to standard output: {error}\nhint: is there room where it goes?")
+        }),
+    }
+}
+
+pub fn write_error(text: Arguments) {
+    let _ = stderr().lock().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Passes output through as it comes, to its end.  Errors: [`ReaderGone`], and what keeps `to` from
+/// taking it.
+pub fn pass_on(mut to: impl Write, bytes: &[u8]) -> Result<()> {
+    match to.write_all(bytes).and_then(|()| to.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        other => Ok(other?),
+    }
+}
+
+/// With control characters escaped as JSON does: names come from files, which others may have made,
+/// and must not steer the terminal.
+pub fn printable(text: impl Display) -> String {
+    let mut shown = String::new();
+    for c in text.to_string().chars() {
+        match c.is_control() && !matches!(c, '\n' | '\t') {
+            true => shown += &format!("\\u{:04x}", u32::from(c)),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
