@@ -40,9 +40,6 @@ const KNOWN: &[&str] = &[
     "build: kernel/check.rs",
     "build: kernel/mod.rs",
     "bench: environment.rs",
-    "cli: bench/common.rs",
-    "cli: compare/mod.rs",
-    "cli: model/mod.rs",
 ];
 
 fn crates() -> std::path::PathBuf {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The options that all benches have in common.
 
-use super::measure::{as_usage, Bench, Written};
-use crate::options::{number, once, Format, HostChoice, Memory};
+use crate::options::{number, Format, HostChoice, Memory};
 use anyhow::Result;
 use clap::Args;
-use paratick_build::tools;
 use paratick_core::{catalogue::sets::Set, mode::Mode};
 use std::{ops::RangeInclusive, path::PathBuf};
 
@@ -30,7 +28,7 @@ pub struct Common {
     repeat: Option<u32>,
     /// Where results go: a file, or a folder where a bench writes several [default: in the cache]
     #[arg(long, value_name = "PATH")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     #[command(flatten)]
     pub(super) format: Format,
     #[command(flatten)]
@@ -64,31 +62,8 @@ impl Common {
         }
     }
 
-    /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can be
-    /// checked before anything is built or booted.
-    pub fn check(self, name: &'static str, mut sets: Vec<Set>, written: Written) -> Result<Bench> {
-        let started = paratick_bench::now();
-        for set in &mut sets {
-            self.apply(set);
-            once(&set.plan.modes, "mode", "--modes")?;
-        }
-        self.host
-            .check(sets.iter().flat_map(|set| &set.plan.modes))?;
-        let output = self.output(name, written, &started)?;
-        let bench = Bench {
-            options: self,
-            name,
-            sets,
-            written,
-            output,
-            started,
-        };
-        bench.check_outputs()?;
-        tools::find_agent()?;
-        Ok(bench)
-    }
-
-    fn apply(&self, set: &mut Set) {
+    /// Replaces what the user chose in one of the bench's sets.
+    pub fn apply(&self, set: &mut Set) {
         let plan = &mut set.plan;
         if let Some(modes) = &self.modes {
             plan.modes.clone_from(modes);
@@ -103,15 +78,6 @@ impl Common {
         if !set.keeps_cost {
             let cost = self.host.emulation.exit_cost;
             set.exit_cost_ns = cost.unwrap_or(set.exit_cost_ns);
-        }
-    }
-
-    fn output(&self, name: &str, written: Written, started: &str) -> Result<PathBuf> {
-        let folder = written == Written::Folder;
-        match &self.output {
-            Some(path) => Ok(std::path::absolute(path)?),
-            None if self.resume => paratick_bench::latest(name, folder).map_err(as_usage),
-            None => paratick_bench::default_path(name, folder, started),
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{common::Common, table};
 use crate::{
     errors::usage,
+    options::once,
     print::{errln, printable},
     progress::Progress,
     report, signals,
@@ -12,7 +13,7 @@ use anyhow::Result;
 use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
 use paratick_build::{
     progress::{Event, Events},
-    tools::Tools,
+    tools::{self, Tools},
 };
 use paratick_core::{
     catalogue::sets::Set,
@@ -36,12 +37,12 @@ pub enum Written {
 
 /// A bench whose options were checked.
 pub struct Bench {
-    pub(super) options: Common,
-    pub(super) name: &'static str,
-    pub(super) sets: Vec<Set>,
-    pub(super) written: Written,
-    pub(super) output: PathBuf,
-    pub(super) started: String,
+    options: Common,
+    name: &'static str,
+    sets: Vec<Set>,
+    written: Written,
+    output: PathBuf,
+    started: String,
 }
 
 /// What guests and hosts are made of.
@@ -52,7 +53,41 @@ struct Parts {
 }
 
 impl Bench {
-    pub fn check_outputs(&self) -> Result<()> {
+    /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can be
+    /// checked before anything is built or booted.
+    pub fn new(
+        options: Common,
+        name: &'static str,
+        mut sets: Vec<Set>,
+        written: Written,
+    ) -> Result<Bench> {
+        for set in &mut sets {
+            options.apply(set);
+            once(&set.plan.modes, "mode", "--modes")?;
+        }
+        let modes = sets.iter().flat_map(|set| &set.plan.modes);
+        options.host.check(modes)?;
+        let started = paratick_bench::now();
+        let folder = written == Written::Folder;
+        let output = match &options.output {
+            Some(path) => std::path::absolute(path)?,
+            None if options.resume => paratick_bench::latest(name, folder).map_err(as_usage)?,
+            None => paratick_bench::default_path(name, folder, &started)?,
+        };
+        let bench = Bench {
+            options,
+            name,
+            sets,
+            written,
+            output,
+            started,
+        };
+        bench.check_outputs()?;
+        tools::find_agent()?;
+        Ok(bench)
+    }
+
+    fn check_outputs(&self) -> Result<()> {
         if self.written == Written::Folder {
             make_folder(&self.output)?;
         }
@@ -310,7 +345,7 @@ fn make_folder(path: &Path) -> Result<()> {
 }
 
 /// An output that cannot be used is the user's mistake; all else could not run.
-pub fn as_usage(error: anyhow::Error) -> anyhow::Error {
+fn as_usage(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<BadOutput>() {
         Ok(bad) => usage(bad.to_string()),
         Err(error) => error,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench paper`: the whole evaluation, and its report.
 
-use super::{common::Common, measure::Written};
+use super::{
+    common::Common,
+    measure::{Bench, Written},
+};
 use crate::options::Scale as ScaleOption;
 use anyhow::Result;
 use clap::Args;
@@ -26,7 +29,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     requirements::check(packages.map(String::as_str).chain([programs::io_package()]))?;
     let sets = sets_of(options.scale.get());
     let common = options.common.with_report();
-    common.check("paper", sets, Written::Folder)?.run()
+    Bench::new(common, "paper", sets, Written::Folder)?.run()
 }
 
 /// In the paper's order; then what shows how much the cost of an exit decides.

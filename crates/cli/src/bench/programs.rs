@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench sequential`, `multithreaded` and `io`: real programs.
 
-use super::{common::Common, measure::Written};
+use super::{
+    common::Common,
+    measure::{Bench, Written},
+};
 use crate::{
     errors::usage,
     options::{once, Disk, Scale},
@@ -70,10 +73,7 @@ struct Programs {
 pub fn sequential(options: Sequential) -> Result<ExitCode> {
     let programs = options.programs.workloads(None)?;
     let set = sets::sequential(programs, options.programs.scale.get());
-    let bench = options
-        .common
-        .check("sequential", vec![set], Written::File)?;
-    bench.run()
+    Bench::new(options.common, "sequential", vec![set], Written::File)?.run()
 }
 
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
@@ -87,10 +87,7 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
         ))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
-    let bench = options
-        .common
-        .check("multithreaded", all, Written::Folder)?;
-    bench.run()
+    Bench::new(options.common, "multithreaded", all, Written::Folder)?.run()
 }
 
 pub fn io(options: Io) -> Result<ExitCode> {
@@ -108,8 +105,7 @@ pub fn io(options: Io) -> Result<ExitCode> {
     requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let set = sets::io(tests, disk, options.scale.get());
-    let bench = options.common.check("io", vec![set], Written::File)?;
-    bench.run()
+    Bench::new(options.common, "io", vec![set], Written::File)?.run()
 }
 
 impl Programs {

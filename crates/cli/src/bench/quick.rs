@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench quick`.
 
-use super::{common::Common, measure::Written};
+use super::{
+    common::Common,
+    measure::{Bench, Written},
+};
 use crate::options::{once, Vcpus};
 use anyhow::Result;
 use clap::Args;
@@ -25,6 +28,5 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let names: Vec<_> = options.workloads.iter().map(|quick| quick.name).collect();
     once(&names, "workload", "--workloads")?;
     let set = sets::quick(options.size.vcpus, &options.workloads);
-    let bench = options.common.check("quick", vec![set], Written::File)?;
-    bench.run()
+    Bench::new(options.common, "quick", vec![set], Written::File)?.run()
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench table1`.
 
-use super::{common::Common, measure::Written};
+use super::{
+    common::Common,
+    measure::{Bench, Written},
+};
 use crate::{
     errors::usage,
     options::{Scale, Vcpus},
@@ -31,5 +34,5 @@ pub fn run(options: Options) -> Result<ExitCode> {
         ));
     }
     let sets = sets::table1(vcpus, options.scale.get());
-    options.common.check("table1", sets, Written::Folder)?.run()
+    Bench::new(options.common, "table1", sets, Written::Folder)?.run()
 }

@@ -62,7 +62,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if report.cells.is_empty() {
         return Err(usage(nothing_in_common(args, &report)));
     }
-    args.format.print(&report, || text::text(&report, args))?;
+    let files = (args.before.as_path(), args.after.as_path());
+    let text = || text::text(&report, files, args.verbose);
+    args.format.print(&report, text)?;
     match args.fail_on {
         Some(_) if !report.concludes() => bail!(
             "nothing could be concluded of any figure, so --fail-on has no answer\nhint: measure both with at least {MIN_VERDICT} rounds"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A comparison as text: what else differs, every figure at a glance, then the changes.
 
-use super::Args;
 use crate::bench::number::{change, count, decimal, NOTHING};
 use comfy_table::{presets, Cell as Field, CellAlignment, Table};
 use paratick_core::{
@@ -11,9 +10,9 @@ use paratick_core::{
 };
 use std::path::Path;
 
-pub fn text(report: &Report, args: &Args) -> String {
-    let mut text = origin("before", &args.before, &report.before);
-    text += &origin("after ", &args.after, &report.after);
+pub fn text(report: &Report, (before, after): (&Path, &Path), verbose: bool) -> String {
+    let mut text = origin("before", before, &report.before);
+    text += &origin("after ", after, &report.after);
     if !report.differences.is_empty() {
         text += "\nAlso different, and perhaps the reason\n";
         for found in &report.differences {
@@ -22,7 +21,7 @@ pub fn text(report: &Report, args: &Args) -> String {
     }
     text += "\nFrom before to after\n";
     text += &show(overview(report));
-    text += &details(report, args.verbose);
+    text += &details(report, verbose);
     text += "\n";
     for line in notes(report) {
         text += &format!("{line}\n");
