@@ -16,45 +16,23 @@ use std::{
 /// The machine's root file system as it is without the mounts below.
 pub const MACHINE: &str = "/run/paratick/machine";
 
-struct Mount {
-    kind: &'static str,
-    at: &'static str,
-    options: &'static str,
-    /// A kernel without it is still of use.
-    optional: bool,
-}
+/// In this order, after `/run` and [`MACHINE`]: file system, place, options.
+const NEEDED: [(&str, &str, &str); 6] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("tmpfs", "/tmp", "mode=1777"),
+    ("tmpfs", "/var/tmp", "mode=1777"),
+    ("tmpfs", "/dev/shm", "mode=1777"),
+];
 
-const fn needed(kind: &'static str, at: &'static str, options: &'static str) -> Mount {
-    Mount {
-        kind,
-        at,
-        options,
-        optional: false,
-    }
-}
-
-const fn wanted(kind: &'static str, at: &'static str) -> Mount {
-    Mount {
-        kind,
-        at,
-        options: "",
-        optional: true,
-    }
-}
-
-/// In this order, after `/run` and [`MACHINE`].
-const MOUNTS: [Mount; 11] = [
-    needed("proc", "/proc", ""),
-    needed("sysfs", "/sys", ""),
-    needed("devtmpfs", "/dev", ""),
-    needed("tmpfs", "/tmp", "mode=1777"),
-    needed("tmpfs", "/var/tmp", "mode=1777"),
-    wanted("devpts", "/dev/pts"),
-    needed("tmpfs", "/dev/shm", "mode=1777"),
-    wanted("mqueue", "/dev/mqueue"),
-    wanted("debugfs", "/sys/kernel/debug"),
-    wanted("tracefs", "/sys/kernel/tracing"),
-    wanted("cgroup2", "/sys/fs/cgroup"),
+/// Then these; a kernel without one of them is still of use.
+const WANTED: [(&str, &str); 5] = [
+    ("devpts", "/dev/pts"),
+    ("mqueue", "/dev/mqueue"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("cgroup2", "/sys/fs/cgroup"),
 ];
 
 const LINKS: [(&str, &str); 4] = [
@@ -75,14 +53,14 @@ pub fn run() -> ! {
 fn prepare() -> Result<()> {
     // As the kernel parameter `init` names it: /proc is not mounted yet.
     let agent = env::args_os().next().map(PathBuf::from);
-    mount_one(&needed("tmpfs", "/run", "mode=755"))?;
+    mount_one("tmpfs", "/run", "mode=755")?;
     fs_err::create_dir_all(MACHINE)?;
     mount_bind("/", MACHINE).context("binding the machine's root file system")?;
-    for entry in &MOUNTS {
-        match mount_one(entry) {
-            Err(error) if !entry.optional => return Err(error),
-            _ => {}
-        }
+    for (kind, at, options) in NEEDED {
+        mount_one(kind, at, options)?;
+    }
+    for (kind, at) in WANTED {
+        mount_one(kind, at, "").ok();
     }
     let cache = env::var_os(SHOW).map(PathBuf::from);
     for path in agent.iter().chain(&cache) {
@@ -115,15 +93,14 @@ fn show(path: &Path) -> Result<()> {
     mount_bind(&from, path).with_context(|| format!("showing {}", path.display()))
 }
 
-fn mount_one(entry: &Mount) -> Result<()> {
+fn mount_one(kind: &str, at: &str, options: &str) -> Result<()> {
     // In devtmpfs and sysfs the mount points may be missing.
-    let _ = std::fs::create_dir(entry.at);
-    let flags = MountFlags::NOSUID;
-    let options = std::ffi::CString::new(entry.options)?;
-    match mount(entry.kind, entry.at, entry.kind, flags, options.as_c_str()) {
+    let _ = std::fs::create_dir(at);
+    let options = std::ffi::CString::new(options)?;
+    match mount(kind, at, kind, MountFlags::NOSUID, options.as_c_str()) {
         // The kernel may have mounted devtmpfs itself.
         Err(rustix::io::Errno::BUSY) => Ok(()),
-        result => result.with_context(|| format!("mounting {} at {}", entry.kind, entry.at)),
+        result => result.with_context(|| format!("mounting {kind} at {at}")),
     }
 }
 

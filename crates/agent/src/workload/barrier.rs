@@ -3,42 +3,28 @@
 
 use super::{
     futex,
-    measure::{measure, pin, Measured},
+    measure::{in_threads, measure, Measured},
     options::Options,
 };
 use anyhow::Result;
-use std::{
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const WARM_UP: u64 = 20;
 
 pub fn run(options: &Options) -> Result<Measured> {
     let barrier = FutexBarrier::new(options.threads as u32);
     let rounds = WARM_UP + options.work;
-    thread::scope(|scope| {
-        let helpers: Vec<_> = (1..options.threads)
-            .map(|nth| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    let pinned = pin(nth);
-                    barrier.pass(rounds);
-                    pinned
-                })
+    in_threads(
+        options.threads,
+        |_| barrier.pass(rounds),
+        || {
+            barrier.pass(WARM_UP);
+            measure(options, || {
+                barrier.pass(options.work);
+                Ok(options.work)
             })
-            .collect();
-        let pinned = pin(0);
-        barrier.pass(WARM_UP);
-        let measured = measure(options, || {
-            barrier.pass(options.work);
-            Ok(options.work)
-        });
-        for helper in helpers {
-            helper.join().expect("a thread of the workload panicked")?;
-        }
-        pinned.and(measured)
-    })
+        },
+    )
 }
 
 /// Never spins: every thread but the last sleeps in futex(2).

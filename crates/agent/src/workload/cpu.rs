@@ -2,18 +2,14 @@
 //! Arithmetic without system calls: what remains is the tick.  Also with an interval timer.
 
 use super::{
-    measure::{measure, pin, Measured},
+    measure::{busy_in_threads, Measured},
     options::Options,
     ticks::Received,
 };
 use anyhow::{Context, Result};
 use std::{
     arch::asm,
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        Barrier,
-    },
-    thread,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 const MILLION: u64 = 1_000_000;
@@ -58,37 +54,12 @@ fn spin(million: u64) -> u64 {
     million
 }
 
-/// Spins in threads that are pinned in turn, all of it inside the window; `first` is what the
-/// first thread does.
+/// Spins in all threads; `first` is what the first one does.
 fn in_threads(options: &Options, first: impl FnOnce() -> Result<u64>) -> Result<Measured> {
-    let threads = options.threads;
-    // Met once to start and once at the end: threads are made and ended outside the window.
-    let meet = Barrier::new(threads);
-    thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads)
-            .map(|nth| {
-                let meet = &meet;
-                scope.spawn(move || {
-                    let pinned = pin(nth);
-                    meet.wait();
-                    spin(options.work);
-                    meet.wait();
-                    pinned
-                })
-            })
-            .collect();
-        let pinned = pin(0);
-        let measured = measure(options, || {
-            meet.wait();
-            let done = first();
-            meet.wait();
-            Ok(done? * threads as u64)
-        });
-        for helper in helpers {
-            helper.join().expect("a thread of the workload panicked")?;
-        }
-        pinned.and(measured)
-    })
+    let busy = || {
+        spin(options.work);
+    };
+    busy_in_threads(options, busy, || Ok(first()? * options.threads as u64))
 }
 
 static ALARMS: AtomicU64 = AtomicU64::new(0);

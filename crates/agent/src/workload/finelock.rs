@@ -9,16 +9,13 @@
 use super::{
     barrier::FutexBarrier,
     futex,
-    measure::{measure, pin, Measured},
+    measure::{in_threads, measure, Measured},
     options::Options,
 };
 use anyhow::Result;
-use std::{
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
-    thread,
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// The unit of `--work`.
@@ -30,27 +27,16 @@ const INSIDE: u32 = 35;
 pub fn run(options: &Options) -> Result<Measured> {
     let field = Field::new(options.locks, options.threads);
     let updates = options.work * UPDATES;
-    thread::scope(|scope| {
-        let helpers: Vec<_> = (1..options.threads)
-            .map(|nth| {
-                let field = &field;
-                scope.spawn(move || {
-                    let pinned = pin(nth);
-                    field.work(nth, updates);
-                    pinned
-                })
+    in_threads(
+        options.threads,
+        |nth| field.work(nth, updates),
+        || {
+            measure(options, || {
+                field.work(0, updates);
+                Ok(options.work)
             })
-            .collect();
-        let pinned = pin(0);
-        let measured = measure(options, || {
-            field.work(0, updates);
-            Ok(options.work)
-        });
-        for helper in helpers {
-            helper.join().expect("a thread of the workload panicked")?;
-        }
-        pinned.and(measured)
-    })
+        },
+    )
     .map(|measured| {
         measured
             .with("updates", field.total() as f64)

@@ -5,9 +5,15 @@ use super::options::Options;
 use anyhow::{Context, Result};
 use paratick_core::idle::IdleEntries;
 use paratick_instruments::{idle::IdleCounter, marker, Instrument};
+use rustix::{
+    mm::{mlockall, MlockAllFlags},
+    thread::{sched_getaffinity, sched_setaffinity, CpuSet},
+};
 use std::{
     collections::BTreeMap,
     mem::MaybeUninit,
+    sync::Barrier,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -47,7 +53,7 @@ const SETTLE: Duration = Duration::from_millis(60);
 /// Runs `work` inside the window that the options name; it returns the units that it did.
 pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
     let mut counter = options.idle_entries.then(IdleCounter::start).transpose()?;
-    std::thread::sleep(SETTLE);
+    thread::sleep(SETTLE);
     let before = counter.as_mut().map(IdleCounter::read).transpose()?;
     let cpu = cpu_ticks()?;
     let (user, system) = process_times();
@@ -72,29 +78,77 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     })
 }
 
+/// Threads that are pinned in turn: the first does `lead`, which measures, the others `help`, which
+/// gets a thread's number.
+pub fn in_threads(
+    threads: usize,
+    help: impl Fn(usize) + Sync,
+    lead: impl FnOnce() -> Result<Measured>,
+) -> Result<Measured> {
+    let help = |nth| {
+        let pinned = pin(nth);
+        help(nth);
+        pinned
+    };
+    thread::scope(|scope| {
+        let help = &help;
+        let helpers: Vec<_> = (1..threads)
+            .map(|nth| scope.spawn(move || help(nth)))
+            .collect();
+        let pinned = pin(0);
+        let measured = lead();
+        for helper in helpers {
+            helper.join().expect("a thread of the workload panicked")?;
+        }
+        pinned.and(measured)
+    })
+}
+
+/// The same where all threads are busy for the whole window, in which the first does `first`:
+/// threads are made and ended outside the window.
+pub fn busy_in_threads(
+    options: &Options,
+    busy: impl Fn() + Sync,
+    first: impl FnOnce() -> Result<u64>,
+) -> Result<Measured> {
+    // Met once to start and once at the end.
+    let meet = Barrier::new(options.threads);
+    let help = |_| {
+        meet.wait();
+        busy();
+        meet.wait();
+    };
+    in_threads(options.threads, help, || {
+        measure(options, || {
+            meet.wait();
+            let done = first();
+            meet.wait();
+            done
+        })
+    })
+}
+
 /// CPUs that this process may use.
 pub fn cpus() -> usize {
-    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize)
+    sched_getaffinity(None).map_or(1, |set| set.count() as usize)
 }
 
 /// Pins this thread to the `nth` CPU of those it may use, going round.
 pub fn pin(nth: usize) -> Result<()> {
-    let allowed =
-        rustix::thread::sched_getaffinity(None).context("cannot read the CPU affinity")?;
-    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+    let allowed = sched_getaffinity(None).context("cannot read the CPU affinity")?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| allowed.is_set(*cpu))
         .collect();
-    let mut one = rustix::thread::CpuSet::new();
+    let mut one = CpuSet::new();
     one.set(cpus[nth % cpus.len()]);
-    rustix::thread::sched_setaffinity(None, &one)
+    sched_setaffinity(None, &one)
         .with_context(|| format!("cannot pin a thread to CPU {}", cpus[nth % cpus.len()]))
 }
 
 /// Locks all memory, so that no page of the program is fetched inside a window.
 pub fn keep_in_memory() {
     // Without the right to do so the workload only takes a few more page faults.
-    // SAFETY: takes flags only.
-    unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).ok();
 }
 
 /// User and system time in ns of this process, with all its threads, and of the children that it

@@ -7,14 +7,13 @@
 
 use super::{
     barrier::FutexBarrier,
-    measure::{measure, pin, Measured},
+    measure::{in_threads, measure, Measured},
     options::Options,
 };
 use anyhow::Result;
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
 };
 
 /// Columns of the grid, and its rows without the fixed ones above and below.
@@ -25,28 +24,17 @@ const WARM_UP: u64 = 20;
 pub fn run(options: &Options) -> Result<Measured> {
     let grid = Grid::new(options.threads);
     let last = WARM_UP + options.work;
-    thread::scope(|scope| {
-        let helpers: Vec<_> = (1..options.threads)
-            .map(|nth| {
-                let grid = &grid;
-                scope.spawn(move || {
-                    let pinned = pin(nth);
-                    grid.relax(nth, 0..last);
-                    pinned
-                })
+    in_threads(
+        options.threads,
+        |nth| grid.relax(nth, 0..last),
+        || {
+            grid.relax(0, 0..WARM_UP);
+            measure(options, || {
+                grid.relax(0, WARM_UP..last);
+                Ok(options.work)
             })
-            .collect();
-        let pinned = pin(0);
-        grid.relax(0, 0..WARM_UP);
-        let measured = measure(options, || {
-            grid.relax(0, WARM_UP..last);
-            Ok(options.work)
-        });
-        for helper in helpers {
-            helper.join().expect("a thread of the workload panicked")?;
-        }
-        pinned.and(measured)
-    })
+        },
+    )
     .map(|measured| measured.with("grid_mean", grid.mean(last)))
 }
 

@@ -8,13 +8,12 @@
 
 use super::{
     futex::{self, wake_all},
-    measure::{measure, pin, Measured},
+    measure::{in_threads, measure, Measured},
     options::Options,
 };
 use anyhow::Result;
 use std::{
     sync::atomic::{AtomicU32, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -25,29 +24,18 @@ pub fn run(options: &Options) -> Result<Measured> {
     let warm_up = 2 * threads;
     let last = warm_up.saturating_add(options.work as u32);
     let meeting = Meeting::new(threads, period);
-    thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads)
-            .map(|nth| {
-                let meeting = &meeting;
-                scope.spawn(move || {
-                    let pinned = pin(nth as usize);
-                    meeting.attend(nth, 0, last);
-                    pinned
-                })
+    in_threads(
+        options.threads,
+        |nth| meeting.attend(nth as u32, 0, last),
+        || {
+            meeting.attend(0, 0, warm_up);
+            measure(options, || {
+                meeting.begin_again();
+                meeting.attend(0, warm_up, last);
+                Ok(options.work)
             })
-            .collect();
-        let pinned = pin(0);
-        meeting.attend(0, 0, warm_up);
-        let measured = measure(options, || {
-            meeting.begin_again();
-            meeting.attend(0, warm_up, last);
-            Ok(options.work)
-        });
-        for helper in helpers {
-            helper.join().expect("a thread of the workload panicked")?;
-        }
-        pinned.and(measured)
-    })
+        },
+    )
 }
 
 struct Meeting {
