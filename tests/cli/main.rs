@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod emulator;
 mod kernel;
+mod kernel_build;
 mod kernel_stack;
 mod lab;
 mod model;

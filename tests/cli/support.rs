@@ -15,8 +15,9 @@ pub const AUTHOR: &str = "A U Thor <author@example.org>";
 /// The folders of the stack, from the bottom up; the last is only the lab's.
 pub const SERIES: [&str; 3] = ["lower", "upper", "lab"];
 
-/// The only file of the base that patches change, as the patches of [`Checkout::with_series`]
-/// leave it one after the other.
+/// The only file of the base that patches change, as it comes and as the patches of
+/// [`Checkout::with_series`] leave it one after the other.
+pub const BASE: &str = "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n\nint z;\n";
 pub const LOWER: &str = "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n\nint low;\n";
 pub const FIRST: &str = "int a;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\n";
 pub const SECOND: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\n";
@@ -24,6 +25,20 @@ pub const LAB: &str = "int b;\n\nint tick(void)\n{\n\treturn 3;\n}\n\nint low;\n
 
 /// What one more patch on top of `upper` makes of it.
 pub const MORE: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\nint more;\n";
+
+/// What is built is the file that patches change; a compiler would refuse BROKEN.
+const MAKEFILE: &str = "\
+.PHONY: kernel/
+tinyconfig:; echo > $(O)/.config
+olddefconfig:; true
+kernel/:; ! grep BROKEN kernel/tick.c
+bzImage: kernel/
+	mkdir -p $(O)/arch/x86/boot $(O)/include/config
+	cp kernel/tick.c $(O)/arch/x86/boot/bzImage
+	sed -n 's/^CONFIG_LOCALVERSION=\"\\(.*\\)\"/6.12.0\\1/p' $(O)/.config \\
+		> $(O)/include/config/kernel.release
+	touch $(O)/System.map $(O)/vmlinux
+";
 
 /// A checkout with a base of a few files, and a cache, both thrown away at the end.
 pub struct Checkout {
@@ -42,9 +57,11 @@ impl Checkout {
             // Ignored by git, but part of the source.
             (".gitignore", "*.rej\n*.generated\n"),
             ("shipped.generated", "shipped\n"),
+            ("kernel/tick.c", BASE),
+            ("Makefile", MAKEFILE),
             (
-                "kernel/tick.c",
-                "int a;\n\nint tick(void)\n{\n\treturn 1;\n}\n\nint z;\n",
+                "scripts/kconfig/merge_config.sh",
+                "shift 3; config=$1; shift; cat \"$@\" >> \"$config\"\n",
             ),
             // Complains about what the tests plant, in the form of the real one.
             (
@@ -81,6 +98,7 @@ impl Checkout {
             ),
         );
         checkout.write("kernel/checkpatch.ignore", "");
+        checkout.write("kernel/config/common.config", "CONFIG_A=y\n");
         for name in SERIES {
             checkout.write(&format!("kernel/series/{name}/6.12/series"), "");
         }

@@ -8,7 +8,7 @@ use crate::{
         recipe::{Inputs, Patch, PLUGIN, VERSION},
     },
     kernel::{
-        run,
+        make, run,
         source::{build_into, lock, Lock},
     },
     progress::{Event, Events},
@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// Variables that configure or the compiler would take from the environment.
@@ -166,7 +166,7 @@ impl Work {
         let begun = Instant::now();
         run::logged(clean(&mut ninja), &self.log, |line| {
             if let Some((done, total)) = step(line) {
-                let left = left(begun.elapsed(), done, total);
+                let left = make::left(begun.elapsed(), done, total);
                 events(Event::Progress {
                     done,
                     total: Some(total),
@@ -263,11 +263,6 @@ fn clean(command: &mut Command) -> &mut Command {
 fn step(line: &str) -> Option<(u64, u64)> {
     let (done, total) = line.strip_prefix('[')?.split_once(']')?.0.split_once('/')?;
     Some((done.parse().ok()?, total.parse().ok()?))
-}
-
-/// At the same speed.
-fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
-    (done >= 20 && done <= total).then(|| elapsed.mul_f64((total - done) as f64 / done as f64))
 }
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ struct Inputs {
     toolchain: String,
 }
 
-/// The image for a base and variant.
-pub fn ensure(
+/// The image for a base and variant, changed; builds it unless the cache has it.
+pub fn ensure_changed(
     base: &str,
     variant: Variant,
     changes: &Changes,

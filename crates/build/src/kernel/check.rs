@@ -42,39 +42,29 @@ pub struct Check {
 pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
     let base = Base::load(base)?;
     let folders = base.stack()?;
-    let mut checks = vec![];
-    for folder in &folders {
-        let outcome = answer(folder_findings(folder)?, "series and files agree");
-        checks.push(Check::of(folder, "files", outcome));
-    }
-    if checks.iter().any(|check| check.outcome.failed()) {
+    let files: Vec<_> = folders.iter().map(files).collect::<Result<_>>()?;
+    if files.iter().any(|check| check.outcome.failed()) {
         // The other questions are about patches that cannot be told apart yet.
-        return Ok(checks);
+        return Ok(files);
     }
     let source = base.source(events)?;
     let stack = Stack::read(folders)?;
     let mut checker = Checker::new(&source, &stack, quick, events)?;
-    for series in &stack.0 {
+    let mut checks = vec![];
+    for (files, series) in files.into_iter().zip(&stack.0) {
+        checks.push(files);
         checks.extend(checker.series(series, events)?);
     }
-    let place = |check: &Check| {
-        let mut names = stack.0.iter().map(|series| &series.folder.name);
-        names.position(|name| *name == check.series)
-    };
-    checks.sort_by_key(place);
     Ok(checks)
 }
 
-/// Goes up the stack.
+/// Goes up the stack.  A step that cannot go on, or was not asked for, is the reason why.
 struct Checker {
     pristine: PathBuf,
-    trip: RoundTrip,
-    /// None: not asked for.
-    compiler: Option<Compiler>,
+    trip: Result<RoundTrip, String>,
+    compiler: Result<Compiler, String>,
     /// How many patches of the stack are done.
     done: usize,
-    /// Why what lies above cannot be looked at.
-    broken: Option<String>,
 }
 
 impl Outcome {
@@ -97,13 +87,14 @@ impl Checker {
     fn new(source: &Source, stack: &Stack, quick: bool, events: Events) -> Result<Self> {
         let pristine = source::pristine(source, events)?;
         let patches = || stack.patches().cloned().collect();
-        let compiler = (!quick).then(|| Compiler::new(source, patches(), events));
         Ok(Checker {
-            trip: RoundTrip::begin(stack, &pristine)?,
+            trip: Ok(RoundTrip::begin(stack, &pristine)?),
+            compiler: match quick {
+                true => Err("--quick was given".into()),
+                false => Ok(Compiler::new(source, patches(), events)?),
+            },
             pristine,
-            compiler: compiler.transpose()?,
             done: 0,
-            broken: None,
         })
     }
 
@@ -117,25 +108,28 @@ impl Checker {
         }
         let step = |what: &str| Event::Step(format!("{}: {what}", folder.name));
         events(step("applying the patches and writing them again"));
-        let trip = match &self.broken {
-            Some(why) => Outcome::Skipped(why.clone()),
-            None => answer(
-                self.trip.series(series)?,
+        let trip = match &mut self.trip {
+            Ok(trip) => answer(
+                trip.series(series)?,
                 "applies exactly, and comes out byte-identical",
             ),
+            Err(why) => Outcome::Skipped(why.clone()),
         };
         if trip.failed() {
-            self.broken = Some(format!("the round trip of {} failed", folder.name));
+            let why = format!("the round trip of {} failed", folder.name);
+            if self.compiler.is_ok() {
+                self.compiler = Err(why.clone());
+            }
+            self.trip = Err(why);
         }
         events(step("running checkpatch.pl --strict"));
         let style = answer(checkpatch(patches, &self.pristine)?, "--strict is clean");
-        let compiled = match (&self.compiler, &self.broken) {
-            (None, _) => Outcome::Skipped("--quick was given".into()),
-            (_, Some(why)) => Outcome::Skipped(why.clone()),
-            (Some(compiler), None) => compiler.series(range, events)?,
+        let compiled = match &self.compiler {
+            Ok(compiler) => compiler.series(range, events)?,
+            Err(why) => Outcome::Skipped(why.clone()),
         };
         if compiled.failed() {
-            self.broken = Some(format!("{} does not compile", folder.name));
+            self.compiler = Err(format!("{} does not compile", folder.name));
         }
         let outcomes = [
             ("round trip", trip),
@@ -155,7 +149,7 @@ fn answer(findings: Vec<String>, passed: &str) -> Outcome {
     }
 }
 
-fn folder_findings(folder: &Folder) -> Result<Vec<String>> {
+fn files(folder: &Folder) -> Result<Check> {
     let mut findings = series::disagreements(&folder.dir)?;
     let count = series::listed(&folder.dir)?.len();
     // One patch needs no letter, and what is not mailed neither.
@@ -169,7 +163,8 @@ fn folder_findings(folder: &Folder) -> Result<Vec<String>> {
             ));
         }
     }
-    Ok(findings)
+    let outcome = answer(findings, "series and files agree");
+    Ok(Check::of(folder, "files", outcome))
 }
 
 /// Does the first line say how many patches follow, as git does it: `0/9` or `00/10`?

@@ -144,8 +144,9 @@ fn is_step(line: &str) -> bool {
         .is_some_and(|first| first.is_ascii_uppercase())
 }
 
-/// At the same speed; no guess while there is little to go by, nor past the estimate.
-fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
+/// The time left at the same speed; no guess while there is little to go by, nor past the
+/// estimate.
+pub fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
     (done >= 20 && done <= total).then(|| elapsed.mul_f64((total - done) as f64 / done as f64))
 }
 

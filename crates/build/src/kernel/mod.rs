@@ -9,12 +9,15 @@ mod compile;
 mod config;
 pub mod export;
 mod git;
-mod make;
+pub(crate) mod make;
 pub(crate) mod run;
 mod selftest;
 mod series;
 pub(crate) mod source;
 pub mod tree;
+
+pub use build::ensure_changed;
+pub use selftest::ensure as selftest;
 
 use crate::progress::Events;
 use anyhow::Result;
@@ -48,7 +51,7 @@ pub struct KernelImage {
 /// The image of `base` (e.g. [`DEFAULT_BASE`]); builds it (4–7 minutes on 2 cores) unless the
 /// cache has it.
 pub fn ensure(base: &str, variant: Variant, events: Events) -> Result<KernelImage> {
-    build::ensure(base, variant, &Changes::default(), events)
+    ensure_changed(base, variant, &Changes::default(), events)
 }
 
 /// What an image may have otherwise than the base says.
@@ -58,20 +61,4 @@ pub struct Changes {
     pub up_to: Option<String>,
     /// A fragment to merge into tinyconfig instead of the base's.
     pub config: Option<PathBuf>,
-}
-
-/// The same, changed.
-pub fn ensure_changed(
-    base: &str,
-    variant: Variant,
-    changes: &Changes,
-    events: Events,
-) -> Result<KernelImage> {
-    build::ensure(base, variant, changes, events)
-}
-
-/// A KVM selftest of the source with the mailed series, e.g. `x86_64/kvm_pv_test`, as a program;
-/// builds it unless the cache has it.
-pub fn selftest(base: &str, test: &str, events: Events) -> Result<PathBuf> {
-    selftest::ensure(base, test, events)
 }

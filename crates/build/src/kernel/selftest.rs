@@ -9,7 +9,8 @@ use crate::{
 use anyhow::{bail, Result};
 use std::path::PathBuf;
 
-/// The program of one test; built once per source, series and compiler.
+/// A KVM selftest of the source with the mailed series, e.g. `x86_64/kvm_pv_test`, as a program;
+/// built once per source, series and compiler.
 pub fn ensure(base: &str, test: &str, events: Events) -> Result<PathBuf> {
     let base = Base::load(base)?;
     let source = base.source(events)?;
