@@ -4,7 +4,8 @@
   const wrong = [];
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const shown = element => element.getClientRects().length > 0;
-  const name = element => `<${element.tagName.toLowerCase()}> "${element.textContent.trim().slice(0, 40)}"`;
+  const start = element => element.textContent.trim().slice(0, 40);
+  const name = element => `<${element.tagName.toLowerCase()}> "${start(element)}"`;
 
   // Nothing wider than the page, with every table opened.
   all('details').forEach(details => { details.open = true; });
@@ -15,7 +16,9 @@
   for (const element of all('body *')) {
     if (!shown(element) || element.closest('.scroll, pre, .skip, svg')) continue;
     const box = element.getBoundingClientRect();
-    if (box.right > width + 1 || box.left < -1) wrong.push(`${name(element)} leaves the page: ${box.left} to ${box.right}`);
+    if (box.right > width + 1 || box.left < -1) {
+      wrong.push(`${name(element)} leaves the page: ${box.left} to ${box.right}`);
+    }
   }
 
   // Texts of a drawing: inside it, large enough, none over another.
@@ -24,18 +27,22 @@
     const texts = all('text', svg).map(text => ({ text, box: text.getBoundingClientRect() }));
     for (const { text, box } of texts) {
       const size = parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a;
-      if (size < 11) wrong.push(`${name(text)} in ${svg.getAttribute('aria-labelledby')} is ${size.toFixed(1)} px high`);
-      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1) {
+      const label = svg.getAttribute('aria-labelledby');
+      if (size < 11) wrong.push(`${name(text)} in ${label} is ${size.toFixed(1)} px high`);
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
+          box.top < frame.top - 1 || box.bottom > frame.bottom + 1) {
         wrong.push(`${name(text)} leaves its drawing ${svg.getAttribute('aria-labelledby')}`);
       }
     }
     texts.forEach((one, nth) => {
       for (const other of texts.slice(nth + 1)) {
-        const across = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
-        const down = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+        const [a, b] = [one.box, other.box];
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
         // Boxes are as high as the font's tallest letters: lines may touch.
         if (across > 0.5 && down > 3) {
-          wrong.push(`${name(one.text)} and ${name(other.text)} overlap in ${svg.getAttribute('aria-labelledby')}`);
+          const label = svg.getAttribute('aria-labelledby');
+          wrong.push(`${name(one.text)} and ${name(other.text)} overlap in ${label}`);
         }
       }
     });
@@ -56,7 +63,9 @@
   for (const table of all('table')) {
     if (!table.caption?.textContent.trim()) wrong.push(`${name(table)} has no caption`);
     if (all('th:not([scope])', table).length) wrong.push(`${name(table)} has a head without scope`);
-    if (table.closest('.scroll')?.tabIndex !== 0) wrong.push(`${name(table)} cannot be scrolled by keyboard`);
+    if (table.closest('.scroll')?.tabIndex !== 0) {
+      wrong.push(`${name(table)} cannot be scrolled by keyboard`);
+    }
     const columns = table.tHead.rows[0].cells.length;
     for (const row of all('tbody tr', table)) {
       const cells = [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
@@ -70,14 +79,18 @@
     level = next;
   }
   const ids = all('[id]').map(element => element.id);
-  new Set(ids.filter((id, nth) => ids.indexOf(id) !== nth)).forEach(id => wrong.push(`id ${id} is there twice`));
+  const twice = new Set(ids.filter((id, nth) => ids.indexOf(id) !== nth));
+  twice.forEach(id => wrong.push(`id ${id} is there twice`));
   all('a[href^="#"]').forEach(link => {
     if (!document.getElementById(link.hash.slice(1))) wrong.push(`${name(link)} leads nowhere`);
   });
-  if (document.querySelector('a, button, summary, [tabindex="0"]')?.className !== 'skip') wrong.push('the first link does not skip to the content');
+  if (document.querySelector('a, button, summary, [tabindex="0"]')?.className !== 'skip') {
+    wrong.push('the first link does not skip to the content');
+  }
 
   // Contrast of all texts, WCAG 2 level AA.
-  const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const linear = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const channel = value => linear(value / 255);
   const luminance = color => {
     const [r, g, b] = color.match(/[\d.]+/g).map(Number).map(channel);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
