@@ -2,8 +2,8 @@
 //! A kernel that follows another in the same machine: by kexec, and after a crash.
 
 use crate::support::{host_for, kernel, mode, sh, text, tools};
-use paratick_core::size::Size;
-use paratick_machine::{backend::EMULATED, guest::GuestSpec, host::Host};
+use paratick_core::{size::Size, wire::GuestConfig};
+use paratick_machine::{backend::EMULATED, guest::command_line, host::Host};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// The first process of both kernels.  The parameters `then=` say what the first does at its end.
@@ -39,13 +39,13 @@ fn console(host: &Host, append: &[&str]) -> String {
         .replace("KERNEL", kernel().to_str().unwrap());
     fs::write(&init, script).unwrap();
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut spec = GuestSpec::new(kernel(), 2, Size::mib(512), mode("paratick"));
+    let mut spec = GuestConfig::new(kernel(), 2, Size::mib(512), mode("paratick"));
     // The last one counts.
     spec.append = vec![format!("init={}", init.display())];
     spec.append
         .extend(append.iter().map(|word| word.to_string()));
-    let quoted: Vec<String> = spec
-        .command_line(&tools, host.run_folder(), EMULATED)
+    let places = EMULATED.places(host.run_folder());
+    let quoted: Vec<String> = command_line(spec, &tools, &places)
         .iter()
         .map(|word| format!("'{word}'"))
         .collect();

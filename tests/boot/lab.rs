@@ -3,12 +3,14 @@
 
 use crate::support::{kernel, lab_run, mode, sh, text, tools, Pair, PATIENCE};
 use assert_cmd::assert::OutputAssertExt;
-use paratick_core::{size::Size, wire::TerminalSize};
+use paratick_core::{
+    size::Size,
+    wire::{Disk, GuestConfig, TerminalSize},
+};
 use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, Input},
     failure::Failure,
-    guest::{Disk, GuestSpec},
     host::Host,
     spec::HostSpec,
 };
@@ -197,7 +199,7 @@ fn several_guests_share_a_host() {
     let guests: Vec<_> = names
         .into_iter()
         .map(|name| {
-            let mut spec = GuestSpec::new(kernel(), 1, memory, mode(name));
+            let mut spec = GuestConfig::new(kernel(), 1, memory, mode(name));
             spec.disk = Some(Disk::Memory(Size::mib(64)));
             host.start_guest(spec).unwrap()
         })

@@ -6,11 +6,11 @@ use paratick_build::{
     kernel::{self, Variant},
     tools::Tools,
 };
-use paratick_core::{mode::Mode, size::Size};
+use paratick_core::{mode::Mode, size::Size, wire::GuestConfig};
 use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, ExecResult},
-    guest::{Guest, GuestSpec},
+    guest::Guest,
     host::Host,
     spec::HostSpec,
 };
@@ -58,7 +58,7 @@ impl Pair {
         let memory = Size::mib(512);
         let host = HostSpec::for_guests(EMULATED, kernel(), vcpus, memory);
         let host = Host::boot(host, &tools(), &mut |_| {}).unwrap();
-        let guest = GuestSpec::new(kernel(), vcpus, memory, mode(mode_name));
+        let guest = GuestConfig::new(kernel(), vcpus, memory, mode(mode_name));
         let guest = host.start_guest(guest).unwrap();
         Pair { guest, host }
     }
@@ -99,7 +99,7 @@ pub fn guest_on(
     mode_name: &str,
     append: &[&str],
 ) -> Guest {
-    let mut spec = GuestSpec::new(kernel, vcpus, Size::mib(512), mode(mode_name));
+    let mut spec = GuestConfig::new(kernel, vcpus, Size::mib(512), mode(mode_name));
     spec.append = append.iter().map(|word| word.to_string()).collect();
     // Always the same ones, whether or not the last guest has quite ended.
     spec.pins = (1..=vcpus).collect();

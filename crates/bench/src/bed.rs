@@ -16,12 +16,9 @@ use paratick_core::{
     exits::WindowCounts,
     results::{Plan, PlannedWorkload, Sample},
     size::Size,
+    wire::{Disk, GuestConfig},
 };
-use paratick_machine::{
-    guest::{Disk, Guest, GuestSpec},
-    host::Host,
-    spec::HostSpec,
-};
+use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
 use std::path::PathBuf;
 
 /// What guests are made of.
@@ -67,9 +64,9 @@ impl LabBed<'_> {
         self.host.as_mut().context("a host was just booted")
     }
 
-    fn guest_spec(&self, turn: Turn) -> GuestSpec {
+    fn guest_spec(&self, turn: Turn) -> GuestConfig {
         let (pattern, plan) = (&self.guest, &self.plan);
-        let mut spec = GuestSpec::new(&pattern.kernel, plan.vcpus, pattern.memory, turn.mode);
+        let mut spec = GuestConfig::new(&pattern.kernel, plan.vcpus, pattern.memory, turn.mode);
         spec.append = pattern.append.clone();
         spec.disk = pattern.disk.map(Disk::Memory);
         if plan.guests > 1 {

@@ -12,14 +12,9 @@ use paratick_build::{
     progress::{Event, Events},
     tools::{self, Tools},
 };
-use paratick_core::{mode::Mode, size::Size};
+use paratick_core::{mode::Mode, size::Size, wire::GuestConfig};
 use paratick_machine::{
-    accel::Accel,
-    backend::EMULATED,
-    exec::Exec,
-    failure::Failure,
-    guest::{Guest, GuestSpec},
-    host::Host,
+    accel::Accel, backend::EMULATED, exec::Exec, failure::Failure, guest::Guest, host::Host,
     spec::HostSpec,
 };
 use std::{
@@ -114,10 +109,11 @@ impl Stress {
         counts: &mut Counts,
         events: Events,
     ) -> Result<()> {
-        let mut spec = GuestSpec::new(&self.kernel, 2, Size::mib(256), "tickless".parse::<Mode>()?);
-        spec.timeout = LEAST_BOOT_LIMIT.max(3 * begun.elapsed());
+        let mode = "tickless".parse::<Mode>()?;
+        let config = GuestConfig::new(&self.kernel, 2, Size::mib(256), mode);
+        let limit = LEAST_BOOT_LIMIT.max(3 * begun.elapsed());
         events(Event::Step("booting the guest".into()));
-        let guest = host.start_guest(spec)?;
+        let guest = host.start_guest_within(limit, config)?;
         let patience = LEAST_PATIENCE.max(begun.elapsed());
         let agent = tools.agent.display();
         shell(

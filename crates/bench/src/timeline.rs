@@ -14,14 +14,11 @@ use paratick_core::{
     results::{Environment, Plan, PlannedWorkload},
     size::Size,
     timeline::{Line, Timeline, SCHEMA},
+    wire::{Disk, GuestConfig},
     workload::Report,
 };
 use paratick_instruments::cycle::{Cycle, VCPU};
-use paratick_machine::{
-    exec::Exec,
-    guest::{Disk, Guest, GuestSpec},
-    host::Host,
-};
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::{path::Path, time::Duration};
 
 /// Wall-clock limit of a step on the host or in a guest; each takes seconds.
@@ -145,7 +142,7 @@ fn line(
     environment: &mut Environment,
 ) -> Result<Line> {
     let vcpus = settings.plan.vcpus;
-    let mut spec = GuestSpec::new(&settings.kernel.image, vcpus, settings.memory, mode);
+    let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.memory, mode);
     spec.disk = settings.disk.map(Disk::Memory);
     let guest = host.start_guest(spec)?;
     in_effect::check(&guest, mode, vcpus)?;

@@ -73,6 +73,7 @@ pub enum Request {
     StartGuest {
         guest: GuestId,
         config: Box<GuestConfig>,
+        tools: GuestTools,
     },
     /// Host only: end a guest at once.
     StopGuest {
@@ -172,13 +173,18 @@ pub struct ExecRequest {
     pub window: Option<u32>,
 }
 
-/// A guest to start: everything its QEMU's command line is made of.
+/// The machine's programs that guests are run with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestConfig {
+pub struct GuestTools {
     pub qemu: PathBuf,
     /// Folders of firmware, for a QEMU that does not know its own.
     pub firmware: Vec<PathBuf>,
     pub agent: PathBuf,
+}
+
+/// A guest to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestConfig {
     pub kernel: PathBuf,
     pub vcpus: u32,
     pub memory: Size,
@@ -187,15 +193,30 @@ pub struct GuestConfig {
     /// Further kernel parameters.
     pub append: Vec<String>,
     /// The guest's `/dev/vda`.
-    pub disk: Option<DiskSource>,
+    pub disk: Option<Disk>,
     /// The pCPU of each vCPU; empty: chosen by the host.
     pub pins: Vec<u32>,
+}
+
+impl GuestConfig {
+    pub fn new(kernel: impl Into<PathBuf>, vcpus: u32, memory: Size, mode: Mode) -> GuestConfig {
+        GuestConfig {
+            kernel: kernel.into(),
+            vcpus,
+            memory,
+            mode,
+            machine: MachineType::default(),
+            append: Vec::new(),
+            disk: None,
+            pins: Vec::new(),
+        }
+    }
 }
 
 /// What is behind a guest's disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DiskSource {
+pub enum Disk {
     /// A file or block device on the host.
     File(PathBuf),
     /// An empty file in the host's memory: no real disk, so no real time, is behind it.

@@ -5,88 +5,35 @@ use crate::{
     booted::{boot_took_too_long, Booted},
     exec::{self, Exec, ExecResult, Finished, OutputSink},
     link::{Started, HOST},
-    spec::{boot_limit, Backend},
 };
 use anyhow::Result;
 use paratick_build::tools::Tools;
 use paratick_core::{
     exits::WindowCounts,
-    mode::Mode,
-    size::Size,
-    wire::{DiskSource, GuestConfig, GuestId, MachineType, Ready, Request},
+    wire::{GuestConfig, GuestId, GuestTools, Ready, Request},
 };
 use paratick_instruments::exits::ExitCounter;
-use paratick_service::guest::command_line;
+use paratick_service::guest::{self, Places};
 use std::{
-    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-/// A guest to start.
-#[derive(Clone, Debug)]
-pub struct GuestSpec {
-    pub vcpus: u32,
-    pub memory: Size,
-    pub kernel: PathBuf,
-    pub mode: Mode,
-    pub disk: Option<Disk>,
-    /// Further kernel parameters.
-    pub append: Vec<String>,
-    pub machine: MachineType,
-    /// The pCPU of each vCPU; empty: the next free ones, from 1.
-    pub pins: Vec<u32>,
-    /// Wall-clock limit of the boot.
-    pub timeout: Duration,
+/// What the host's agent is asked to start: with the parameters that `tools` need, too.
+fn with_tools(mut config: GuestConfig, tools: &Tools) -> (GuestConfig, GuestTools) {
+    config.append.splice(..0, tools.shown.clone());
+    let tools = GuestTools {
+        qemu: tools.qemu.clone(),
+        firmware: tools.firmware.clone(),
+        agent: tools.agent.clone(),
+    };
+    (config, tools)
 }
 
-/// What is behind a guest's `/dev/vda`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disk {
-    /// The scratch disk of this number (from 0) of the host's [`crate::spec::HostSpec::disks`].
-    Scratch(usize),
-    /// An empty file in the host's memory: nothing of the machine's timing is in it.
-    Memory(Size),
-}
-
-impl GuestSpec {
-    pub fn new(kernel: impl Into<PathBuf>, vcpus: u32, memory: Size, mode: Mode) -> GuestSpec {
-        GuestSpec {
-            vcpus,
-            memory,
-            kernel: kernel.into(),
-            mode,
-            disk: None,
-            append: Vec::new(),
-            machine: MachineType::default(),
-            pins: Vec::new(),
-            timeout: boot_limit(vcpus),
-        }
-    }
-
-    fn config(&self, tools: &Tools, run: &Path, backend: &dyn Backend) -> GuestConfig {
-        GuestConfig {
-            qemu: tools.qemu.clone(),
-            firmware: tools.firmware.clone(),
-            agent: tools.agent.clone(),
-            kernel: self.kernel.clone(),
-            vcpus: self.vcpus,
-            memory: self.memory,
-            mode: self.mode,
-            machine: self.machine,
-            append: tools.shown.iter().chain(&self.append).cloned().collect(),
-            disk: self.disk.map(|disk| match disk {
-                Disk::Memory(size) => DiskSource::Memory(size),
-                Disk::Scratch(number) => DiskSource::File(backend.disk(run, number)),
-            }),
-            pins: self.pins.clone(),
-        }
-    }
-
-    /// The command line the host would start this guest with, for showing.
-    pub fn command_line(&self, tools: &Tools, run: &Path, backend: &dyn Backend) -> Vec<String> {
-        command_line(&self.config(tools, run, backend), &backend.places(run))
-    }
+/// The command line the host would start this guest with, for showing.
+pub fn command_line(config: GuestConfig, tools: &Tools, places: &Places) -> Vec<String> {
+    let (config, tools) = with_tools(config, tools);
+    guest::command_line(&config, &tools, places)
 }
 
 /// A running guest.  Dropping it ends it.
@@ -98,10 +45,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    pub(crate) fn start(host: &Arc<Booted>, spec: GuestSpec) -> Result<Guest> {
+    /// `limit` is that of the boot, in wall-clock time.
+    pub(crate) fn start(host: &Arc<Booted>, config: GuestConfig, limit: Duration) -> Result<Guest> {
         let id = host.link.number();
-        let deadline = Instant::now() + spec.timeout;
-        let config = spec.config(&host.tools, host.run.path(), host.spec.backend);
+        let deadline = Instant::now() + limit;
+        let (config, tools) = with_tools(config, &host.tools);
         // Whatever happens from here on, the guest ends.
         let started = Started {
             pid: 0,
@@ -119,9 +67,10 @@ impl Guest {
             &Request::StartGuest {
                 guest: id,
                 config: Box::new(config),
+                tools,
             },
         )?;
-        guest.await_boot(deadline, spec.timeout)?;
+        guest.await_boot(deadline, limit)?;
         Ok(guest)
     }
 

@@ -4,23 +4,23 @@
 use crate::{
     booted::Booted,
     exec::{self, Exec, ExecResult, Finished, OutputSink},
-    guest::{Guest, GuestSpec},
+    guest::Guest,
     link::{Link, HOST},
     run_folder::RunFolder,
-    spec::{disk_file, HostSpec, Start},
+    spec::{boot_limit, disk_file, HostSpec, Start},
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::{progress::Events, tools::Tools};
 use paratick_core::{
     exits::WindowCounts,
     size::Size,
-    wire::{Ready, Request},
+    wire::{GuestConfig, Ready, Request},
 };
 use paratick_instruments::{exits::ExitCounter, Instrument};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// A running host.  Dropping it ends it and its guests.
@@ -52,8 +52,14 @@ impl Host {
     }
 
     /// Starts a guest and waits until its agent answers.
-    pub fn start_guest(&self, spec: GuestSpec) -> Result<Guest> {
-        Guest::start(&self.booted, spec)
+    pub fn start_guest(&self, config: GuestConfig) -> Result<Guest> {
+        let limit = boot_limit(config.vcpus);
+        self.start_guest_within(limit, config)
+    }
+
+    /// The same with another limit of its boot, in wall-clock time.
+    pub fn start_guest_within(&self, limit: Duration, config: GuestConfig) -> Result<Guest> {
+        Guest::start(&self.booted, config, limit)
     }
 
     /// Runs a command on the host.

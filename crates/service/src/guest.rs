@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line of a guest's QEMU.
 
-use paratick_core::wire::{DiskSource, GuestConfig, MachineType, GUEST_PORT};
+use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT};
 use std::path::{Path, PathBuf};
 
 /// Folders that hosts and guests of the lab have of their own, instead of the machine's.
@@ -47,12 +47,12 @@ impl Places {
 }
 
 /// The guest's kernel parameters.
-pub fn kernel_parameters(config: &GuestConfig) -> Vec<String> {
+pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
     let mut parameters: Vec<String> = ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"]
         .map(String::from)
         .to_vec();
-    parameters.extend(root_parameters(&config.agent));
+    parameters.extend(root_parameters(agent));
     parameters.extend(
         config
             .mode
@@ -78,9 +78,9 @@ pub fn root_parameters(agent: &Path) -> Vec<String> {
 }
 
 /// The whole command line, the program first.
-pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
+pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -> Vec<String> {
     let show = |path: PathBuf| path.display().to_string();
-    let mut line = vec![show(places.on_host(&config.qemu))];
+    let mut line = vec![show(places.on_host(&tools.qemu))];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
     add(&[
         "-nodefaults",
@@ -102,11 +102,14 @@ pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
     add(&["-cpu", "host,migratable=off,-xsave"]);
     add(&["-smp", &config.vcpus.to_string()]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);
-    for folder in &config.firmware {
+    for folder in &tools.firmware {
         add(&["-L", &show(places.on_host(folder))]);
     }
     add(&["-kernel", &show(places.on_host(&config.kernel))]);
-    add(&["-append", &kernel_parameters(config).join(" ")]);
+    add(&[
+        "-append",
+        &kernel_parameters(config, &tools.agent).join(" "),
+    ]);
     add(&shared_root(&places.machine, bus)
         .iter()
         .map(String::as_str)
@@ -123,8 +126,8 @@ pub fn command_line(config: &GuestConfig, places: &Places) -> Vec<String> {
     if let Some(disk) = &config.disk {
         // O_DIRECT in the guest is what is measured; the host's own cache may help.
         let (file, cache) = match disk {
-            DiskSource::File(file) => (escape(file), "none"),
-            DiskSource::Memory(_) => (escape(&places.memory_disk()), "writeback"),
+            Disk::File(file) => (escape(file), "none"),
+            Disk::Memory(_) => (escape(&places.memory_disk()), "writeback"),
         };
         add(&[
             "-drive",

@@ -10,7 +10,7 @@ use crate::{
     process::{pin_thread, Kept},
 };
 use anyhow::{bail, Context, Result};
-use paratick_core::wire::{DiskSource, Frame, GuestConfig, GuestId, Reply};
+use paratick_core::wire::{Disk, Frame, GuestConfig, GuestId, GuestTools, Reply};
 use std::{
     collections::HashMap,
     io::Read,
@@ -52,10 +52,10 @@ impl Guests {
     }
 
     /// Starts a guest in the background; what comes of it is told to the machine.
-    pub fn start(&self, id: GuestId, config: GuestConfig) {
+    pub fn start(&self, id: GuestId, config: GuestConfig, tools: GuestTools) {
         let shared = self.0.clone();
         thread::spawn(move || {
-            if let Err(error) = shared.start(id, &config) {
+            if let Err(error) = shared.start(id, &config, &tools) {
                 let running = lock(&shared.running).remove(&id);
                 drop(running);
                 shared.out.reply(&Reply::GuestEnded {
@@ -92,17 +92,22 @@ impl Drop for Guests {
 }
 
 impl Shared {
-    fn start(self: &Arc<Self>, id: GuestId, config: &GuestConfig) -> Result<()> {
+    fn start(
+        self: &Arc<Self>,
+        id: GuestId,
+        config: &GuestConfig,
+        tools: &GuestTools,
+    ) -> Result<()> {
         let places = Places {
             machine: self.machine.clone(),
             state: self.state.join(format!("guest{id}")),
         };
         fs_err::create_dir_all(&places.state)?;
-        if let Some(DiskSource::Memory(size)) = &config.disk {
+        if let Some(Disk::Memory(size)) = &config.disk {
             let disk = fs_err::File::create(places.memory_disk())?;
             disk.set_len(size.bytes())?;
         }
-        let line = guest::command_line(config, &places);
+        let line = guest::command_line(config, tools, &places);
         let pins = self.pins_for(config)?;
         let qemu = self.spawn(id, &line, &pins)?;
         let pid = qemu.pid();

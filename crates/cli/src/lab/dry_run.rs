@@ -4,14 +4,13 @@
 use super::options::Plan;
 use anyhow::Result;
 use paratick_core::shell::quote;
-use paratick_machine::{run_folder, spec::disk_file};
+use paratick_machine::{guest::command_line, run_folder, spec::disk_file};
 
 pub fn text(plan: &Plan) -> Result<String> {
     let run = run_folder::example()?;
     let host = plan.host.command_line(&plan.tools, &run);
-    let guest = plan
-        .guest
-        .command_line(&plan.tools, &run, plan.host.backend);
+    let places = plan.host.backend.places(&run);
+    let guest = command_line(plan.guest(&run), &plan.tools, &places);
     let mut text = String::new();
     if !host.is_empty() {
         text += "# the host, on this machine\n";

@@ -12,12 +12,14 @@ use paratick_build::{
     progress::Events,
     tools::{self, Tools},
 };
-use paratick_core::{catalogue::sets::VCPUS, mode::Mode, size::Size, wire::MachineType};
-use paratick_machine::{
-    guest::{Disk as GuestDisk, GuestSpec},
-    spec::{Clock, HostSpec},
+use paratick_core::{
+    catalogue::sets::VCPUS,
+    mode::Mode,
+    size::Size,
+    wire::{self, GuestConfig, MachineType},
 };
-use std::{sync::Arc, time::Duration};
+use paratick_machine::spec::{Clock, HostSpec};
+use std::{path::Path, sync::Arc, time::Duration};
 
 const MEMORY: Size = Size::mib(512);
 
@@ -64,8 +66,23 @@ pub struct Common {
 /// Everything that is needed to start.
 pub struct Plan {
     pub host: HostSpec,
-    pub guest: GuestSpec,
+    pub guest: GuestConfig,
     pub tools: Tools,
+}
+
+impl Plan {
+    /// The guest, when the run's folder is known.
+    pub fn guest(&self, run: &Path) -> GuestConfig {
+        let disk = self
+            .host
+            .disks
+            .first()
+            .map(|_| self.host.backend.disk(run, 0));
+        GuestConfig {
+            disk: disk.map(wire::Disk::File),
+            ..self.guest.clone()
+        }
+    }
 }
 
 impl Common {
@@ -103,8 +120,7 @@ impl Common {
         host.emulation.parallel_clock = self.parallel_clock;
         host.keep = self.keep;
         host.console = self.verbose.then(console);
-        let mut guest = GuestSpec::new(kernel.image, vcpus, memory, self.mode);
-        guest.disk = self.disk.disk.map(|_| GuestDisk::Scratch(0));
+        let mut guest = GuestConfig::new(kernel.image, vcpus, memory, self.mode);
         guest.append = self.append.clone();
         guest.machine = self.machine;
         Ok(Plan { host, guest, tools })

@@ -158,7 +158,7 @@ fn boot(options: &Options, plan: &Plan, mut progress: Progress) -> Result<(Host,
         "booting the guest ({} vCPUs, {})",
         plan.guest.vcpus, plan.guest.mode
     )));
-    let guest = host.start_guest(plan.guest.clone())?;
+    let guest = host.start_guest(plan.guest(host.run_folder()))?;
     Ok((host, guest))
 }
 

@@ -63,7 +63,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         Inside::Host => None,
         Inside::Guest => {
             progress.show(Event::Step("booting the guest".into()));
-            Some(host.start_guest(plan.guest.clone())?)
+            Some(host.start_guest(plan.guest(host.run_folder()))?)
         }
     };
     drop(progress);
