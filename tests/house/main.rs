@@ -37,8 +37,6 @@ const KNOWN: &[&str] = &[
     "view: section/explain.rs",
     "view: section/idle_entries.rs",
     "view: section/mod.rs",
-    "build: kernel/check.rs",
-    "build: kernel/mod.rs",
     "bench: environment.rs",
 ];
 

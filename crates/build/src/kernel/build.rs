@@ -8,19 +8,52 @@ use crate::{
         config, make, run,
         series::{Patch, Stack},
         source::{self, Followed},
-        Changes, KernelImage, Variant,
     },
     progress::{Event, Events},
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Part of every key: raise it when the recipe changes in a way that changes images.
 const RECIPE: &str = "kernel 1";
 
 /// Where the image is in the object folder (both bases are x86 only).
 const BZIMAGE: &str = "arch/x86/boot/bzImage";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// The whole stack: one image for host and guest in every mode.
+    Patched,
+    /// Debian's source as it is, with the same configuration.
+    Unpatched,
+}
+
+/// A built kernel in the cache.
+#[derive(Debug, Clone)]
+pub struct KernelImage {
+    pub bzimage: PathBuf,
+    pub config: PathBuf,
+    pub system_map: PathBuf,
+    /// Names the inputs: source, patches, configuration, compiler.
+    pub key: String,
+    /// What `uname -r` says, e.g. `6.12.117-paratick`.
+    pub release: String,
+    /// Hash of the patches it is built with; none on an unpatched kernel.
+    pub patches: Option<String>,
+}
+
+/// What an image may have otherwise than the base says.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The series to end the stack with.
+    pub up_to: Option<String>,
+    /// A fragment to merge into tinyconfig instead of the base's.
+    pub config: Option<PathBuf>,
+}
 
 /// What is kept beside an image, to be told without building anything.
 #[derive(Serialize, Deserialize)]
@@ -47,6 +80,11 @@ struct Inputs {
     config: String,
     suffix: String,
     toolchain: String,
+}
+
+/// The image of `base` (e.g. `6.12`); builds it (4–7 minutes on 2 cores) unless the cache has it.
+pub fn ensure(base: &str, variant: Variant, events: Events) -> Result<KernelImage> {
+    ensure_changed(base, variant, &Changes::default(), events)
 }
 
 /// The image for a base and variant, changed; builds it unless the cache has it.

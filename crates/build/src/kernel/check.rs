@@ -125,7 +125,10 @@ impl Checker {
         events(step("running checkpatch.pl --strict"));
         let style = answer(checkpatch(patches, &self.pristine)?, "--strict is clean");
         let compiled = match &self.compiler {
-            Ok(compiler) => compiler.series(range, events)?,
+            Ok(compiler) => match compiler.series(range, events)? {
+                Ok(what) => Outcome::Passed(what),
+                Err(findings) => Outcome::Failed(findings),
+            },
             Err(why) => Outcome::Skipped(why.clone()),
         };
         if compiled.failed() {

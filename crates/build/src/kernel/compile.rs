@@ -4,7 +4,6 @@
 use crate::{
     kernel::{
         base::{Base, Source},
-        check::Outcome,
         config, make, run,
         series::Patch,
         source::Followed,
@@ -52,8 +51,12 @@ impl Compiler {
 
     /// Compiles the patches of one series, `range` of the stack, on top of those below: once with
     /// the lab's configuration, and once more for each symbol of the stack so far with that
-    /// turned off.
-    pub fn series(&self, range: Range<usize>, events: Events) -> Result<Outcome> {
+    /// turned off.  Returns what was done, or every finding.
+    pub fn series(
+        &self,
+        range: Range<usize>,
+        events: Events,
+    ) -> Result<Result<String, Vec<String>>> {
         let mut done = Done::default();
         let mut findings = vec![];
         findings.extend(self.pass(range.clone(), None, &mut done, events)?);
@@ -64,9 +67,9 @@ impl Compiler {
             }
         }
         if !findings.is_empty() {
-            return Ok(Outcome::Failed(findings));
+            return Ok(Err(findings));
         }
-        Ok(Outcome::Passed(format!(
+        Ok(Ok(format!(
             "each patch compiles what it touches ({} files; {})",
             done.compiled.len(),
             done.passes.join("; ")
