@@ -105,7 +105,8 @@ mod tests {
     fn what_is_understood_becomes_rust() {
         let header = "#ifndef X_H\n#define X_H\n#include \"bpf.h\"\n/* Of\n two lines. */
 #define LEAF\t0x50\n#define MOST 40\t/* so many */\n#define FACT_A (1u << 31)
-struct key {\n\t__u64 total;\t/* all */\n\t__u32 a;\n\t__u32 b;\n};\nenum {\n\tONE,\n\tTWO,\n};\n#endif\n";
+struct key {\n\t__u64 total;\t/* all */\n\t__u32 a;\n\t__u32 b;\n};
+enum {\n\tONE,\n\tTWO,\n};\n#endif\n";
         let rust = to_rust(header);
         for line in [
             "pub const LEAF: u32 = 0x50;",

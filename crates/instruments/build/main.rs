@@ -40,7 +40,8 @@ fn main() {
 }
 
 fn run(command: &mut Command) {
-    let hint = "hint: clang 14 or newer with its BPF target, and binutils, are needed (Debian: apt-get install clang binutils); PARATICK_CLANG may name another clang";
+    let hint = "hint: install clang 14 or newer and binutils (Debian: apt-get install clang \
+                binutils); PARATICK_CLANG may name another clang";
     match command.output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => panic!(

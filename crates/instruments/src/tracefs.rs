@@ -16,6 +16,8 @@ use std::{
 /// Where kernels mount it, and where older ones did.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
+const LOAD_KVM: &str = "hint: load KVM (modprobe kvm_amd or kvm_intel), and be root";
+
 /// A folder of tracefs.
 pub struct Tracefs(PathBuf);
 
@@ -29,7 +31,10 @@ impl Tracefs {
             find()
         };
         let place = find().or_else(mounted);
-        Ok(Tracefs(place.map(PathBuf::from).context("no tracepoints in /sys/kernel/tracing, and none can be mounted there\nhint: be root, on a kernel with CONFIG_FTRACE")?))
+        Ok(Tracefs(place.map(PathBuf::from).context(
+            "there is no tracefs, and none can be mounted at /sys/kernel/tracing\n\
+             hint: be root, on a kernel with CONFIG_FTRACE",
+        )?))
     }
 
     /// Whether there is an `event`, given as `kvm/kvm_exit`.
@@ -37,11 +42,26 @@ impl Tracefs {
         self.0.join("events").join(event).is_dir()
     }
 
+    /// Those of `events` that there are; an error if one is missing that is needed.
+    pub fn present<'a>(
+        &self,
+        events: impl IntoIterator<Item = &'a (&'a str, bool)>,
+    ) -> Result<Vec<&'a str>> {
+        let mut present = Vec::new();
+        for (event, needed) in events {
+            if self.has(event) {
+                present.push(*event);
+            } else if *needed {
+                bail!("tracepoint {event} is missing\n{LOAD_KVM}");
+            }
+        }
+        Ok(present)
+    }
+
     pub fn format(&self, event: &str) -> Result<Format> {
         let path = self.0.join("events").join(event).join("format");
-        let text = fs_err::read_to_string(&path).with_context(|| {
-            format!("tracepoint {event} is missing\nhint: load KVM (modprobe kvm_amd or kvm_intel), and be root")
-        })?;
+        let text = fs_err::read_to_string(&path)
+            .with_context(|| format!("tracepoint {event} is missing\n{LOAD_KVM}"))?;
         Ok(Format::parse(&text))
     }
 
@@ -190,8 +210,8 @@ impl Format {
     pub fn offset(&self, name: &str, size: u32) -> Result<u32> {
         match self.0.iter().find(|field| field.0 == name) {
             Some((_, offset, found)) if *found == size => Ok(*offset),
-            Some((_, _, found)) => bail!("field {name} has {found} bytes, not {size}: this kernel's tracepoint is not one we know"),
-            None => bail!("field {name} is missing: this kernel's tracepoint is not one we know"),
+            Some((_, _, found)) => bail!("field {name} has {found} bytes, not {size}"),
+            None => bail!("field {name} is missing"),
         }
     }
 }

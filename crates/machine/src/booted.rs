@@ -47,7 +47,8 @@ impl Booted {
         };
         if ready.version != VERSION {
             bail!(
-                "{} speaks version {} of the agents' protocol, this program {VERSION}\nhint: build both from one tree with `make`",
+                "{} speaks version {} of the agents' protocol, this program {VERSION}\n\
+                 hint: build both from one tree with `make`",
                 self.tools.agent.display(),
                 ready.version
             );

@@ -155,7 +155,9 @@ pub mod tests {
 
     proptest! {
         #[test]
-        fn times_never_run_backwards_and_exits_are_those_of_the_cycle(lengths in prop::collection::vec(8u64..10_000, 2..30)) {
+        fn times_never_run_backwards_and_exits_are_those_of_the_cycle(
+            lengths in prop::collection::vec(8u64..10_000, 2..30),
+        ) {
             let mut now = 0;
             let mut events = Vec::new();
             for long in lengths {

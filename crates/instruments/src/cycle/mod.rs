@@ -18,7 +18,7 @@ use crate::{
     tracefs::{Instance, Tracefs},
     Instrument,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use paratick_core::timeline::Chosen;
 
 /// The vCPU whose cycles are told: the one that leads the workloads.
@@ -29,11 +29,11 @@ const MARKS_KIB: u32 = 16;
 /// Has the marks of a window.
 const MARKS: &str = "kvm/kvm_cpuid";
 /// What a story needs beside the events that tell causes.
-const MORE_EVENTS: [&str; 4] = [
-    "kvm/kvm_entry",
-    "kvm/kvm_vcpu_wakeup",
-    "kvm/kvm_apic_accept_irq",
-    "sched/sched_switch",
+const MORE_EVENTS: [(&str, bool); 4] = [
+    ("kvm/kvm_entry", true),
+    ("kvm/kvm_vcpu_wakeup", true),
+    ("kvm/kvm_apic_accept_irq", true),
+    ("sched/sched_switch", true),
 ];
 
 /// Traces the host until it is read, which can be done once.
@@ -50,7 +50,8 @@ impl Instrument for Cycle {
 
     fn start() -> Result<Cycle> {
         let recording = Recording::start().context(
-            "the host cannot trace its guests\nhint: its kernel needs KVM and CONFIG_FTRACE, as the lab's kernels have",
+            "the host cannot trace its guests\n\
+             hint: its kernel needs KVM and CONFIG_FTRACE, as the lab's kernels have",
         )?;
         Ok(Cycle(Some(recording)))
     }
@@ -72,13 +73,8 @@ impl Recording {
         let (events, marks) = (tracefs.instance("events")?, tracefs.instance("marks")?);
         events.set("buffer_size_kb", BUFFER_KIB)?;
         events.set("trace_clock", "x86-tsc")?;
-        let more = MORE_EVENTS.map(|name| (name, true));
-        for (name, needed) in EVENTS.iter().copied().chain(more) {
-            if tracefs.has(name) {
-                events.set(&format!("events/{name}/enable"), 1)?;
-            } else if needed {
-                bail!("tracepoint {name} is missing");
-            }
+        for event in tracefs.present(EVENTS.iter().chain(&MORE_EVENTS))? {
+            events.set(&format!("events/{event}/enable"), 1)?;
         }
         marks.set("buffer_size_kb", MARKS_KIB)?;
         marks.set("trace_clock", "mono")?;

@@ -38,7 +38,10 @@ fn traced(lines: &[&str]) -> String {
 fn exit(clock: u64, vcpu: u32, reason: &str) -> String {
     let info1 = u32::from(reason == "msr");
     let thread = 100 + vcpu;
-    format!("{clock} {thread} kvm_exit: vcpu {vcpu} reason {reason} rip 0xffffffff8100 info1 0x{info1:016x} info2 0x0000000000000000 intr_info 0x00000000 error_code 0x00000000")
+    format!(
+        "{clock} {thread} kvm_exit: vcpu {vcpu} reason {reason} rip 0xffffffff8100 \
+         info1 0x{info1:016x} info2 0x0000000000000000 intr_info 0x00000000 error_code 0x00000000"
+    )
 }
 
 fn told(lines: &[&str]) -> Result<Vec<Event>, Gap> {
@@ -50,8 +53,9 @@ fn a_clocks_rate_comes_from_the_marks_that_are_in_both_traces() {
     let trace = |from: &str, to: &str| {
         let mark = |clock: &str, idx| {
             format!(
-            "       CPU 0/KVM-85      [001] d..1. {clock}: kvm_cpuid: func 50415241 idx {idx} rax 0 rbx 0 rcx 0 rdx 0, cpuid entry not found\n"
-        )
+                "       CPU 0/KVM-85      [001] d..1. {clock}: kvm_cpuid: func 50415241 idx {idx} \
+             rax 0 rbx 0 rcx 0 rdx 0, cpuid entry not found\n"
+            )
         };
         format!(
             "# tracer: nop\n#\n# entries-in-buffer/entries-written: 2/2   #P:3\n#\n{}{}",
@@ -408,7 +412,8 @@ proptest! {
 
     #[test]
     fn clocks_with_and_without_a_point_are_read_exactly(clock in 0u64..1_000_000_000_000) {
-        let line = |clock: &str| traced(&[&format!("{clock} 3 kvm_vcpu_wakeup: wait time 1 ns, polling valid")]);
+        let woken = "kvm_vcpu_wakeup: wait time 1 ns, polling valid";
+        let line = |clock: &str| traced(&[&format!("{clock} 3 {woken}")]);
         let read = |clock: &str| trace::parse(&line(clock)).unwrap().remove(0);
         let plain = Record { thread: 3, clock, what: Seen::Woken };
         prop_assert_eq!(read(&clock.to_string()), plain);

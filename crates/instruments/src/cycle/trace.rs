@@ -151,8 +151,8 @@ pub fn marks(records: &[Record]) -> Result<(u64, u64), BadTrace> {
     }
 }
 
-/// Reads `  CPU 0/KVM-85  [001] d..1.  1234: kvm_entry: vcpu 0, rip 0x1`; the thread's name may have
-/// spaces in it.
+/// Reads `  CPU 0/KVM-85  [001] d..1.  1234: kvm_entry: vcpu 0, rip 0x1`; the thread's name may
+/// have spaces in it.
 fn record(line: &str) -> Option<Record> {
     let (task, rest) = line.split_once(" [")?;
     let thread = task.trim_end().rsplit_once('-')?.1.parse().ok()?;

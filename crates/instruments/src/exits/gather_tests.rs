@@ -165,7 +165,8 @@ proptest! {
             .map(|((w, v, r, m, f), count)| (key(*w, *v, *r, *m, *f), *count))
             .collect();
         let result = gather(&windows, &threads, &counts, false);
-        let expected = counts.values().sum::<u64>() + pending.iter().filter(|w| **w != 0).count() as u64;
+        let pending = pending.iter().filter(|window| **window != 0).count();
+        let expected = counts.values().sum::<u64>() + pending as u64;
         prop_assert_eq!(result.iter().map(WindowCounts::total).sum::<u64>(), expected);
     }
 }

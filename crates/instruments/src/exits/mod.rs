@@ -105,7 +105,10 @@ impl ExitCounter {
         let missed = self.programs.missed()?;
         let lost = self.state(STATE_LOST)?;
         if missed != 0 || lost != 0 {
-            bail!("{missed} exits were missed and {lost} found no room: the counts are not complete\nhint: count fewer guests at a time, and stop other BPF tracing on this host");
+            bail!(
+                "counts are not complete: {missed} exits were missed, {lost} found no room\n\
+                 hint: count fewer guests at a time, and stop other BPF tracing on this host"
+            );
         }
         Ok(())
     }
@@ -113,7 +116,11 @@ impl ExitCounter {
     fn read_windows(&self) -> Result<Vec<Window>> {
         let opened = self.state(STATE_WINDOWS)? as u32;
         if opened - self.forgotten >= MAX_WINDOWS {
-            bail!("{} windows were opened since the last reset, and only {MAX_WINDOWS} can be kept\nhint: reset the counter between samples", opened - self.forgotten);
+            bail!(
+                "{} windows were opened, and only {MAX_WINDOWS} can be kept\n\
+                 hint: begin to count anew between samples",
+                opened - self.forgotten
+            );
         }
         let windows: Array<_, Window> = Array::try_from(self.map("windows")?)?;
         (self.forgotten + 1..=opened)

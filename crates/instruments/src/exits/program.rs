@@ -33,6 +33,7 @@ const EXIT_PROGRAM: &str = "kvm_exit";
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
 
 /// Variable in the BPF program, tracepoint, field, size.
+#[rustfmt::skip]
 const FIELDS: &[(&str, &str, &str, u32)] = &[
     ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
     ("exit_isa_at", "kvm/kvm_exit", "isa", 4),
@@ -42,12 +43,7 @@ const FIELDS: &[(&str, &str, &str, u32)] = &[
     ("exit_vcpu_at", "kvm/kvm_exit", "vcpu_id", 4),
     ("cpuid_function_at", "kvm/kvm_cpuid", "function", 4),
     ("cpuid_index_at", "kvm/kvm_cpuid", "index", 4),
-    (
-        "hrtimer_function_at",
-        "timer/hrtimer_expire_entry",
-        "function",
-        8,
-    ),
+    ("hrtimer_function_at", "timer/hrtimer_expire_entry", "function", 8),
 ];
 
 pub struct Programs {
@@ -66,7 +62,7 @@ impl Programs {
             globals.push(("tick_what_at", offset));
         }
         let timer = function_address("apic_timer_fn")?.context(
-            "KVM's timer function apic_timer_fn is not in /proc/kallsyms: expiry cannot be told from the host's tick",
+            "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms",
         )?;
         let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
 
@@ -79,22 +75,23 @@ impl Programs {
             &tick_timer,
             true,
         );
-        let ebpf = loader.load(OBJECT).context("cannot load the BPF programs that count exits\nhint: be root, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS")?;
+        let ebpf = loader.load(OBJECT).context(
+            "cannot load the BPF programs that count exits\n\
+            hint: be root, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
+        )?;
         let mut programs = Programs { ebpf, ticks };
         programs.attach(&tracefs)?;
         Ok(programs)
     }
 
     fn attach(&mut self, tracefs: &Tracefs) -> Result<()> {
-        for (event, needed) in EVENTS {
-            if tracefs.has(event) {
-                self.attach_one(event)
-                    .with_context(|| format!("cannot attach a BPF program to tracepoint {event}\nhint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"))?;
-            } else if *needed {
-                bail!(
-                    "tracepoint {event} is missing\nhint: load KVM (modprobe kvm_amd or kvm_intel)"
-                );
-            }
+        for event in tracefs.present(EVENTS)? {
+            self.attach_one(event).with_context(|| {
+                format!(
+                    "cannot attach a BPF program to tracepoint {event}\n\
+                     hint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"
+                )
+            })?;
         }
         Ok(())
     }
@@ -127,7 +124,10 @@ impl Programs {
         info.lines()
             .find_map(|line| line.strip_prefix("recursion_misses:"))
             .and_then(|value| value.trim().parse().ok())
-            .context("the kernel does not say whether exits were missed (no recursion_misses in fdinfo)\nhint: Linux 5.12 or newer is needed")
+            .context(
+                "whether exits were missed is not known: no recursion_misses in fdinfo\n\
+                 hint: Linux 5.12 or newer is needed",
+            )
     }
 }
 
@@ -138,7 +138,7 @@ fn field_offsets(tracefs: &Tracefs) -> Result<Vec<(&'static str, u32)>> {
             let offset = tracefs
                 .format(event)?
                 .offset(field, *size)
-                .with_context(|| format!("tracepoint {event}"))?;
+                .with_context(|| format!("this kernel's {event} is not one we know"))?;
             Ok((*global, offset))
         })
         .collect()

@@ -9,7 +9,10 @@ pub fn function_address(name: &str) -> Result<Option<u64>> {
         "cannot tell timers apart\nhint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
     )?;
     match find_symbol(&symbols, name) {
-        Some(0) => bail!("the address of {name} is hidden in /proc/kallsyms\nhint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1"),
+        Some(0) => bail!(
+            "the address of {name} is hidden in /proc/kallsyms\n\
+            hint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1"
+        ),
         found => Ok(found),
     }
 }

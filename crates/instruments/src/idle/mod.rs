@@ -41,7 +41,8 @@ impl Instrument for IdleCounter {
         let count = |(definition, histogram)| {
             tracefs.count(definition, histogram).with_context(|| {
                 format!(
-                    "idle entries cannot be counted: {definition}\nhint: the guest's kernel needs CONFIG_KPROBE_EVENTS and CONFIG_HIST_TRIGGERS"
+                    "idle entries cannot be counted: {definition}\n\
+                     hint: the guest's kernel needs CONFIG_KPROBE_EVENTS and CONFIG_HIST_TRIGGERS"
                 )
             })
         };
