@@ -3,15 +3,16 @@
 
 use super::{
     futex,
-    measure::{in_threads, measure, Measured},
+    measure::{in_threads, measure},
     options::Options,
 };
 use anyhow::Result;
+use paratick_core::workload::Report;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const WARM_UP: u64 = 20;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let barrier = FutexBarrier::new(options.threads as u32);
     let rounds = WARM_UP + options.work;
     in_threads(

@@ -2,17 +2,18 @@
 //! Reads of 4 KiB past the page cache: each one waits for the device's interrupt.
 
 use super::{
-    measure::{measure, pin, Measured},
+    measure::{measure, pin},
     options::{Options, Pattern},
 };
 use anyhow::{bail, Context, Result};
+use paratick_core::workload::Report;
 use rustix::fs::{open, seek, Mode, OFlags, SeekFrom};
 use rustix::{fd::OwnedFd, io::pread};
 
 const BLOCK: usize = 4096;
 const WARM_UP: u64 = 20;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let disk = Disk::open(options)?;
     let mut buffer = Box::new(Buffer([0; BLOCK]));
     pin(0)?;
@@ -40,7 +41,10 @@ impl Disk {
             Mode::empty(),
         )
         .with_context(|| {
-            format!("cannot open {name} for direct reads\nhint: give the guest a disk (--disk), or name another one with --device")
+            format!(
+                "cannot open {name} for direct reads\n\
+                hint: give the guest a disk (--disk), or name another one with --device"
+            )
         })?;
         let size = seek(&file, SeekFrom::End(0)).with_context(|| format!("cannot size {name}"))?;
         let blocks = size / BLOCK as u64;

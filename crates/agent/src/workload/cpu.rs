@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arithmetic without system calls: what remains is the tick.  Also with an interval timer.
 
-use super::{
-    measure::{busy_in_threads, Measured},
-    options::Options,
-    ticks::Received,
-};
+use super::{measure::busy_in_threads, options::Options, ticks::Received};
 use anyhow::{Context, Result};
+use paratick_core::workload::Report;
 use std::{
     arch::asm,
     sync::atomic::{AtomicU64, Ordering},
@@ -14,12 +11,12 @@ use std::{
 
 const MILLION: u64 = 1_000_000;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     in_threads(options, || Ok(spin(options.work)))
 }
 
 /// The same while SIGALRM comes every period: an application's timer beside the tick.
-pub fn run_with_timer(options: &Options) -> Result<Measured> {
+pub fn run_with_timer(options: &Options) -> Result<Report> {
     count_alarms()?;
     let mut received = Received::default();
     let mut measured = in_threads(options, || {
@@ -55,7 +52,7 @@ fn spin(million: u64) -> u64 {
 }
 
 /// Spins in all threads; `first` is what the first one does.
-fn in_threads(options: &Options, first: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+fn in_threads(options: &Options, first: impl FnOnce() -> Result<u64>) -> Result<Report> {
     let busy = || {
         spin(options.work);
     };

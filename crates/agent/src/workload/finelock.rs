@@ -9,10 +9,11 @@
 use super::{
     barrier::FutexBarrier,
     futex,
-    measure::{in_threads, measure, Measured},
+    measure::{in_threads, measure},
     options::Options,
 };
 use anyhow::Result;
+use paratick_core::workload::Report;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -24,10 +25,10 @@ const UPDATES: u64 = 1000;
 const OUTSIDE: u32 = 120;
 const INSIDE: u32 = 35;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let field = Field::new(options.locks, options.threads);
     let updates = options.work * UPDATES;
-    in_threads(
+    let mut report = in_threads(
         options.threads,
         |nth| field.work(nth, updates),
         || {
@@ -36,12 +37,14 @@ pub fn run(options: &Options) -> Result<Measured> {
                 Ok(options.work)
             })
         },
-    )
-    .map(|measured| {
-        measured
-            .with("updates", field.total() as f64)
-            .with("contended", field.contended.load(Relaxed) as f64)
-    })
+    )?;
+    for (name, value) in [
+        ("updates", field.total()),
+        ("contended", field.contended.load(Relaxed)),
+    ] {
+        report.more.insert(name.into(), (value as f64).into());
+    }
+    Ok(report)
 }
 
 struct Field {
@@ -161,7 +164,7 @@ impl Lock {
 mod tests {
     use super::*;
 
-    fn run_here(threads: &str, locks: &str) -> Measured {
+    fn run_here(threads: &str, locks: &str) -> Report {
         let args = [
             "finelock",
             "--work",

@@ -3,7 +3,7 @@
 
 use super::options::Options;
 use anyhow::{Context, Result};
-use paratick_core::idle::IdleEntries;
+use paratick_core::workload::Report;
 use paratick_instruments::{idle::IdleCounter, marker, Instrument};
 use rustix::{
     mm::{mlockall, MlockAllFlags},
@@ -17,45 +17,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What one execution of a workload gave.
-#[derive(Debug)]
-pub struct Measured {
-    pub work: u64,
-    pub duration_ns: u64,
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub cpu: CpuTicks,
-    /// None: they were not to be counted.
-    pub idle_entries: Option<IdleEntries>,
-    pub more: BTreeMap<String, serde_json::Value>,
-}
-
-impl Measured {
-    /// With one more number that only this workload reports.
-    pub fn with(mut self, name: &str, value: f64) -> Measured {
-        self.more.insert(name.into(), value.into());
-        self
-    }
-}
-
-/// The guest's CPU time over all CPUs, in /proc/stat's hundredths of a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTicks {
-    pub user: u64,
-    pub system: u64,
-    pub idle: u64,
-    pub steal: u64,
-}
-
 /// Time in which the last wake-ups of the preparation die away before the window opens.
 const SETTLE: Duration = Duration::from_millis(60);
 
 /// Runs `work` inside the window that the options name; it returns the units that it did.
-pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<Measured> {
+pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<Report> {
     let mut counter = options.idle_entries.then(IdleCounter::start).transpose()?;
     thread::sleep(SETTLE);
     let before = counter.as_mut().map(IdleCounter::read).transpose()?;
-    let cpu = cpu_ticks()?;
+    let cpu = CpuTicks::now()?;
     let (user, system) = process_times();
     marker::open(options.window);
     let start = Instant::now();
@@ -63,14 +33,22 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     let duration = start.elapsed();
     marker::close(options.window);
     let (user_after, system_after) = process_times();
-    let cpu_after = cpu_ticks()?;
+    let cpu_after = CpuTicks::now()?;
     let after = counter.as_mut().map(IdleCounter::read).transpose()?;
-    Ok(Measured {
+    let [cpu_user_ticks, cpu_system_ticks, cpu_idle_ticks, cpu_steal_ticks] = cpu_after.since(cpu);
+    Ok(Report {
+        workload: options.workload.name.into(),
         work: done?,
+        unit: options.workload.unit.into(),
+        window: options.window,
+        threads: options.threads as u32,
         duration_ns: duration.as_nanos() as u64,
         user_ns: user_after.saturating_sub(user),
         system_ns: system_after.saturating_sub(system),
-        cpu: cpu_after.since(cpu),
+        cpu_user_ticks,
+        cpu_system_ticks,
+        cpu_idle_ticks,
+        cpu_steal_ticks,
         idle_entries: after
             .zip(before)
             .map(|(after, before)| after.since(&before)),
@@ -83,8 +61,8 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
 pub fn in_threads(
     threads: usize,
     help: impl Fn(usize) + Sync,
-    lead: impl FnOnce() -> Result<Measured>,
-) -> Result<Measured> {
+    lead: impl FnOnce() -> Result<Report>,
+) -> Result<Report> {
     let help = |nth| {
         let pinned = pin(nth);
         help(nth);
@@ -110,7 +88,7 @@ pub fn busy_in_threads(
     options: &Options,
     busy: impl Fn() + Sync,
     first: impl FnOnce() -> Result<u64>,
-) -> Result<Measured> {
+) -> Result<Report> {
     // Met once to start and once at the end.
     let meet = Barrier::new(options.threads);
     let help = |_| {
@@ -169,32 +147,32 @@ fn times(who: libc::c_int) -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-fn cpu_ticks() -> Result<CpuTicks> {
-    let text = fs_err::read_to_string("/proc/stat")?;
-    CpuTicks::parse(&text).context("/proc/stat does not begin with a line 'cpu …'")
-}
+/// The guest's CPU time over all CPUs, in /proc/stat's hundredths of a second: user, system, idle,
+/// steal.
+#[derive(Debug, PartialEq, Eq)]
+struct CpuTicks([u64; 4]);
 
 impl CpuTicks {
+    fn now() -> Result<CpuTicks> {
+        let text = fs_err::read_to_string("/proc/stat")?;
+        CpuTicks::parse(&text).context("/proc/stat does not begin with a line 'cpu …'")
+    }
+
     fn parse(text: &str) -> Option<CpuTicks> {
         let mut words = text.lines().next()?.split_ascii_whitespace();
         (words.next()? == "cpu").then_some(())?;
         let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-        let field = |n: usize| fields.get(n).copied().unwrap_or(0);
-        Some(CpuTicks {
-            user: field(0) + field(1),
-            system: field(2) + field(5) + field(6),
-            idle: field(3) + field(4),
-            steal: field(7),
-        })
+        let sum = |which: &[usize]| which.iter().filter_map(|n| fields.get(*n)).sum();
+        Some(CpuTicks([
+            sum(&[0, 1]),
+            sum(&[2, 5, 6]),
+            sum(&[3, 4]),
+            sum(&[7]),
+        ]))
     }
 
-    fn since(self, before: CpuTicks) -> CpuTicks {
-        CpuTicks {
-            user: self.user.saturating_sub(before.user),
-            system: self.system.saturating_sub(before.system),
-            idle: self.idle.saturating_sub(before.idle),
-            steal: self.steal.saturating_sub(before.steal),
-        }
+    fn since(self, before: CpuTicks) -> [u64; 4] {
+        std::array::from_fn(|n| self.0[n].saturating_sub(before.0[n]))
     }
 }
 
@@ -205,13 +183,7 @@ mod tests {
     #[test]
     fn interrupt_time_is_system_time_and_waiting_is_idle_time() {
         let ticks = CpuTicks::parse("cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 9\n").unwrap();
-        let expected = CpuTicks {
-            user: 3,
-            system: 16,
-            idle: 9,
-            steal: 8,
-        };
-        assert_eq!(ticks, expected);
+        assert_eq!(ticks, CpuTicks([3, 16, 9, 8]));
         assert_eq!(CpuTicks::parse("intr 5\n"), None);
     }
 }

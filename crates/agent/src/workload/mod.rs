@@ -21,7 +21,6 @@ mod sync;
 mod ticks;
 
 use anyhow::Result;
-use measure::Measured;
 use options::Options;
 use paratick_core::workload::{Report, WORKLOADS};
 
@@ -42,11 +41,11 @@ pub fn main(args: &[String]) -> Result<i32> {
         }
         measured => measured?,
     };
-    println!("{}", serde_json::to_string(&report(&options, measured))?);
+    println!("{}", serde_json::to_string(&measured)?);
     Ok(0)
 }
 
-fn run(options: &Options) -> Result<Measured> {
+fn run(options: &Options) -> Result<Report> {
     match options.workload.name {
         "idle" => idle::run(options),
         "cpu" => cpu::run(options),
@@ -64,27 +63,9 @@ fn run(options: &Options) -> Result<Measured> {
     }
 }
 
-fn report(options: &Options, measured: Measured) -> Report {
-    Report {
-        workload: options.workload.name.to_string(),
-        work: measured.work,
-        unit: options.workload.unit.to_string(),
-        window: options.window,
-        threads: options.threads as u32,
-        duration_ns: measured.duration_ns,
-        user_ns: measured.user_ns,
-        system_ns: measured.system_ns,
-        cpu_user_ticks: measured.cpu.user,
-        cpu_system_ticks: measured.cpu.system,
-        cpu_idle_ticks: measured.cpu.idle,
-        cpu_steal_ticks: measured.cpu.steal,
-        idle_entries: measured.idle_entries,
-        more: measured.more,
-    }
-}
-
 fn usage() -> String {
-    let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N] [--idle-entries]\n\
+    let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
+        \x20                                           [--idle-entries]\n\
         \x20      block also: [--device PATH] [--pattern random|sequential]\n\
         \x20      itimer also: [--period-us N]\n\
         \x20      sync also: [--rate PER-SECOND]\n\
@@ -104,7 +85,7 @@ fn usage() -> String {
 mod tests {
     use super::*;
 
-    fn run_here(args: &[&str]) -> Measured {
+    fn run_here(args: &[&str]) -> Report {
         let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
         run(&Options::parse(&args, measure::cpus()).unwrap()).unwrap()
     }

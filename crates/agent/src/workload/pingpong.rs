@@ -2,10 +2,11 @@
 //! Two threads on two vCPUs that wake each other through pipes (on one vCPU: two on the same).
 
 use super::{
-    measure::{measure, pin, Measured},
+    measure::{measure, pin},
     options::Options,
 };
 use anyhow::{Context, Result};
+use paratick_core::workload::Report;
 use rustix::{
     fd::OwnedFd,
     io::{read, write},
@@ -15,7 +16,7 @@ use std::thread;
 
 const WARM_UP: u64 = 20;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let (ping_out, ping_in) = pipe().context("cannot make a pipe")?;
     let (pong_out, pong_in) = pipe().context("cannot make a pipe")?;
     thread::scope(|scope| {
@@ -30,7 +31,7 @@ pub fn run(options: &Options) -> Result<Measured> {
     })
 }
 
-fn lead(options: &Options, to: OwnedFd, from: &OwnedFd) -> Result<Measured> {
+fn lead(options: &Options, to: OwnedFd, from: &OwnedFd) -> Result<Report> {
     pin(0)?;
     round_trips(WARM_UP, &to, from)?;
     measure(options, || round_trips(options.work, &to, from))

@@ -4,11 +4,9 @@
 //! What it writes goes to a file in memory: reading a pipe would wake this process inside the
 //! window.  It may use all the CPUs that this process may use; nothing here is pinned.
 
-use super::{
-    measure::{measure, Measured},
-    options::Options,
-};
+use super::{measure::measure, options::Options};
 use anyhow::{Context, Result};
+use paratick_core::workload::Report;
 use std::{
     fmt,
     fs::File,
@@ -22,7 +20,7 @@ use std::{
 const TAIL: u64 = 2000;
 
 /// Runs the command as often as `--work` says, or until it fails.
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let output = memory_file()?;
     let measured = measure(options, || {
         for _ in 0..options.work {
@@ -124,7 +122,7 @@ impl fmt::Display for Failed {
 mod tests {
     use super::*;
 
-    fn run_here(work: &str, script: &str) -> Result<Measured> {
+    fn run_here(work: &str, script: &str) -> Result<Report> {
         let args = ["program", "--work", work, "--", "sh", "-c", script].map(String::from);
         run(&Options::parse(&args, 1).unwrap())
     }

@@ -2,10 +2,11 @@
 //! Short sleeps with a little work between them: the worst a timer-driven program does.
 
 use super::{
-    measure::{measure, pin, Measured},
+    measure::{measure, pin},
     options::Options,
 };
 use anyhow::Result;
+use paratick_core::workload::Report;
 use std::{arch::asm, thread, time::Duration};
 
 const SLEEP: Duration = Duration::from_micros(100);
@@ -13,7 +14,7 @@ const SLEEP: Duration = Duration::from_micros(100);
 const LOOPS: u64 = 5_000;
 const WARM_UP: u64 = 20;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     thread::scope(|scope| {
         // Further threads sleep on further vCPUs; each does all the work.
         for nth in 1..options.threads {

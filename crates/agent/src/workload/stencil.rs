@@ -7,10 +7,11 @@
 
 use super::{
     barrier::FutexBarrier,
-    measure::{in_threads, measure, Measured},
+    measure::{in_threads, measure},
     options::Options,
 };
 use anyhow::Result;
+use paratick_core::workload::Report;
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -21,10 +22,10 @@ const WIDTH: usize = 128;
 const HEIGHT: usize = 128;
 const WARM_UP: u64 = 20;
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let grid = Grid::new(options.threads);
     let last = WARM_UP + options.work;
-    in_threads(
+    let mut report = in_threads(
         options.threads,
         |nth| grid.relax(nth, 0..last),
         || {
@@ -34,8 +35,10 @@ pub fn run(options: &Options) -> Result<Measured> {
                 Ok(options.work)
             })
         },
-    )
-    .map(|measured| measured.with("grid_mean", grid.mean(last)))
+    )?;
+    let mean = grid.mean(last);
+    report.more.insert("grid_mean".into(), mean.into());
+    Ok(report)
 }
 
 /// Two copies of the grid: a sweep reads one and writes the other.

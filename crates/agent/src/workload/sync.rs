@@ -8,16 +8,17 @@
 
 use super::{
     futex::{self, wake_all},
-    measure::{in_threads, measure, Measured},
+    measure::{in_threads, measure},
     options::Options,
 };
 use anyhow::Result;
+use paratick_core::workload::Report;
 use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     let threads = options.threads as u32;
     let period = Duration::from_secs(1) / options.rate;
     // So that thread 0 leads the first measured one: all others sleep while it opens the window.

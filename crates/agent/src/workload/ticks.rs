@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Busy vCPUs, and how many ticks the guest itself saw meanwhile.
 
-use super::{
-    measure::{busy_in_threads, Measured},
-    options::Options,
-};
+use super::{measure::busy_in_threads, options::Options};
 use anyhow::{Context, Result};
+use paratick_core::workload::Report;
 use rustix::time::{clock_getres, clock_gettime, ClockId};
 use std::{collections::BTreeMap, time::Instant};
 
@@ -13,7 +11,7 @@ use std::{collections::BTreeMap, time::Instant};
 const LOCAL_TIMER: &str = "LOC";
 const VIRTUAL_TICK: &str = "VTK";
 
-pub fn run(options: &Options) -> Result<Measured> {
+pub fn run(options: &Options) -> Result<Report> {
     // The first reading of a clock looks for the kernel's own code for it: not inside the window.
     clock(ClockId::Monotonic);
     let mut coarse = Coarse::default();
