@@ -9,6 +9,7 @@ use paratick_build::{
     emulator::{self, Emulator, Variant},
     kernel::DEFAULT_BASE,
 };
+use paratick_core::event::Event;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -66,7 +67,7 @@ fn build(variant: Variant) -> Result<ExitCode> {
 
 fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<ExitCode> {
     let mut progress = Progress::new();
-    let mut events = |event| progress.show(event);
+    let mut events = |event: Event| progress.show(event);
     let stress = Stress {
         emulator: match (qemu, unfixed) {
             (Some(qemu), _) => emulator::named(program(&qemu)?)?,

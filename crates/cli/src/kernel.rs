@@ -10,6 +10,7 @@ use paratick_build::kernel::{
     check::{Check, Outcome},
     export, tree, Changes, Variant,
 };
+use paratick_core::event::Event;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -149,7 +150,7 @@ fn line(
 
 fn build(base: &str, variant: Variant, changes: &Changes) -> Result<()> {
     let mut progress = Progress::new();
-    let mut events = |event| progress.show(event);
+    let mut events = |event: Event| progress.show(event);
     let image = kernel::ensure_changed(base, variant, changes, &mut events)?;
     drop(progress);
     outln!("release  {}", image.release)?;

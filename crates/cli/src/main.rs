@@ -18,6 +18,7 @@ mod print;
 mod progress;
 mod report;
 mod signals;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

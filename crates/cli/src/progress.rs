@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Renders the machinery's events on standard error: a bar on a terminal, plain lines elsewhere.
 
-use crate::print::{errln, printable};
+use crate::{
+    print::{errln, printable},
+    words,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use paratick_build::progress::Event;
 use std::{
@@ -36,6 +39,8 @@ impl Progress {
 
     pub fn show(&mut self, event: Event) {
         match event {
+            Event::Warn(warning) => self.line(&format!("warning: {}", words::warning(&warning))),
+            Event::Begin(step) => self.begin(words::step(&step)),
             Event::Warning(text) => self.line(&format!("warning: {text}")),
             Event::Step(text) => self.begin(text),
             Event::Progress { done, total, left } => self.advance(done, total, left),

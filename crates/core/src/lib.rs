@@ -4,6 +4,7 @@
 pub mod catalogue;
 pub mod cause;
 pub mod compare;
+pub mod event;
 pub mod exit_cost;
 pub mod exits;
 pub mod idle;

@@ -11,7 +11,7 @@ use crate::{
         make, run,
         source::{build_into, lock, Lock},
     },
-    progress::{Event, Events},
+    progress::{Event, Events, Step, Warning},
 };
 use anyhow::{bail, Context, Result};
 use std::{
@@ -57,21 +57,19 @@ impl Work {
         let (version, dir) = if tested.join("src").is_dir() {
             (recipe.version.clone(), tested)
         } else {
-            events(Event::Step("fetching QEMU's source from Debian".into()));
+            events(Step::FetchingEmulator.into());
             let apt = Apt::new(&home.join("apt"))?;
             apt.update()?;
             let version = apt.choose(&recipe.source, &recipe.version, &recipe.series)?;
             if version != recipe.version {
-                events(Event::Warning(format!(
-                    "building QEMU {version}; the patches were last tested on {}",
-                    recipe.version
-                )));
+                let (version, tested) = (&version, &recipe.version);
+                events(Warning::EmulatorNotTested { version, tested }.into());
             }
             let dir = home.join(folder_name(&version));
             fs_err::create_dir_all(&dir)?;
             if !dir.join("src").is_dir() {
                 let dsc = apt.fetch(&recipe.source, &version)?;
-                events(Event::Step(format!("unpacking QEMU {version}")));
+                events(Step::UnpackingEmulator { version: &version }.into());
                 build_into(&dir.join("src"), |part| unpack(&dsc, part))?;
             }
             (version, dir)
@@ -89,11 +87,8 @@ impl Work {
         fs_err::write(&self.log, "")?;
         self.follow(&inputs.patches)?;
         self.configure(inputs, events)?;
-        events(Event::Step(format!(
-            "building QEMU {} with {} patches",
-            self.version,
-            inputs.patches.len()
-        )));
+        let (version, patches) = (&self.version, inputs.patches.len());
+        events(Step::BuildingEmulator { version, patches }.into());
         self.ninja(&inputs.recipe.target, events)?;
         let parent = to.parent().context("the cache has a folder")?;
         fs_err::create_dir_all(parent)?;
@@ -143,7 +138,7 @@ impl Work {
         if fs_err::read_to_string(&stamp).is_ok_and(|before| before == line) {
             return Ok(());
         }
-        events(Event::Step("configuring QEMU".into()));
+        events(Step::ConfiguringEmulator.into());
         if build.exists() {
             fs_err::remove_dir_all(&build)?;
         }

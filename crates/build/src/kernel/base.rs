@@ -4,7 +4,7 @@
 use crate::{
     cache,
     kernel::series::Folder,
-    progress::{Event, Events},
+    progress::{Events, Warning},
     repo, requirements,
 };
 use anyhow::{bail, Context, Result};
@@ -95,16 +95,19 @@ impl Base {
         let sha256 = cache::sha256(&self.tarball)?;
         let version = requirements::installed_version(&self.package);
         if let Some(found) = version.as_ref().filter(|found| **found != self.version) {
-            events(Event::Warning(format!(
-                "{} is {found}; the series were last tested on {}",
-                self.package, self.version
-            )));
+            let warning = Warning::PackageNotTested {
+                package: &self.package,
+                version: found,
+                tested: &self.version,
+            };
+            events(warning.into());
         } else if sha256 != self.sha256 {
-            events(Event::Warning(format!(
-                "{} is not the file that the series were tested on (sha256 {sha256}, tested {})",
-                self.tarball.display(),
-                self.sha256
-            )));
+            let warning = Warning::TarballNotTested {
+                tarball: &self.tarball,
+                sha256: &sha256,
+                tested: &self.sha256,
+            };
+            events(warning.into());
         }
         Ok(Source {
             base: self.clone(),

@@ -9,7 +9,7 @@ use crate::{
         series::{Patch, Stack},
         source::{self, Followed},
     },
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -171,17 +171,17 @@ impl Inputs {
     fn build(&self, tree: &Followed, dir: &Path, events: Events) -> Result<()> {
         let fresh = !tree.out.join("vmlinux").exists();
         tree.follow(self.stack.patches())?;
-        events(Event::Step("configuring the kernel".into()));
+        events(Step::ConfiguringKernel.into());
         fs_err::write(&tree.log, "")?;
         let fragment = tree.out.with_file_name("wanted.config");
         fs_err::write(&fragment, self.wanted_config())?;
         config::configure(&tree.src, &tree.out, &[fragment], &self.unknown)?;
-        events(Event::Step(format!(
-            "building Linux {}{} with {} patches",
-            self.source.base.name,
-            self.suffix,
-            self.stack.patches().count()
-        )));
+        let building = Step::BuildingKernel {
+            base: &self.source.base.name,
+            suffix: &self.suffix,
+            patches: self.stack.patches().count(),
+        };
+        events(building.into());
         let mut make = make::command(&tree.src, &tree.out);
         make.arg("bzImage");
         // How much an incremental build has to do is not known before it has done it.

@@ -9,7 +9,7 @@ use crate::{
         series::{self, Folder, Patch, Series, Stack, COVER_LETTER},
         source,
     },
-    progress::{Event, Events},
+    progress::{Events, Step},
     repo,
 };
 use anyhow::{Context, Result};
@@ -106,8 +106,8 @@ impl Checker {
             let none = Outcome::Skipped("there is none yet".into());
             return Ok(vec![Check::of(folder, "patches", none)]);
         }
-        let step = |what: &str| Event::Step(format!("{}: {what}", folder.name));
-        events(step("applying the patches and writing them again"));
+        let name = &folder.name;
+        events(Step::CheckingRoundTrip { series: name }.into());
         let trip = match &mut self.trip {
             Ok(trip) => answer(
                 trip.series(series)?,
@@ -122,7 +122,7 @@ impl Checker {
             }
             self.trip = Err(why);
         }
-        events(step("running checkpatch.pl --strict"));
+        events(Step::CheckingStyle { series: name }.into());
         let style = answer(checkpatch(patches, &self.pristine)?, "--strict is clean");
         let compiled = match &self.compiler {
             Ok(compiler) => match compiler.series(range, events)? {

@@ -8,7 +8,7 @@ use crate::{
         series::Patch,
         source::Followed,
     },
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::Result;
 use std::{collections::BTreeSet, ops::Range, path::Path, process::Command};
@@ -91,7 +91,13 @@ impl Compiler {
         let mut symbols_seen = None;
         for count in range.start + 1..=range.end {
             let patch = &self.patches[count - 1];
-            events(Event::Step(format!("compiling {patch} with {name}")));
+            events(
+                Step::CompilingPatch {
+                    patch: &patch.name,
+                    off,
+                }
+                .into(),
+            );
             self.tree.follow(&self.patches[..count])?;
             let unknown = self.symbols(count..self.patches.len());
             if symbols_seen.as_ref() != Some(&unknown) {

@@ -8,7 +8,7 @@ use crate::{
         series::{Folder, COVER_LETTER, LIST},
         tree::{head, refuse_if_uncommitted, save, saved},
     },
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
     for (from, folder) in below.iter().zip(&stack) {
         refuse_bad_commits(&git, from, &folder.name)?;
     }
-    events(Event::Step("writing the series".into()));
+    events(Step::WritingSeries.into());
     let mut written = vec![];
     for (from, folder) in below.iter().zip(stack.iter()) {
         written.push(write(&git, from, &folder.name, folder.dir.clone())?);

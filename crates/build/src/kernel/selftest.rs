@@ -4,7 +4,7 @@
 use crate::{
     cache,
     kernel::{base::Base, make, run, series::Stack, source::Followed},
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::{bail, Result};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub fn ensure(base: &str, test: &str, events: Events) -> Result<PathBuf> {
             make::KVM_SELFTESTS
         );
     }
-    events(Event::Step(format!("building the KVM selftest {test}")));
+    events(Step::BuildingSelftest { test }.into());
     fs_err::write(&tree.log, "")?;
     let drop_line = |_: &str| ();
     run::logged(

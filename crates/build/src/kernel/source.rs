@@ -8,7 +8,7 @@
 use crate::{
     cache,
     kernel::{base::Source, run, series::Patch},
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::{Context, Result};
 use rustix::fs::{flock, FlockOperation};
@@ -29,9 +29,7 @@ pub fn lock(name: &str, events: Events) -> Result<Lock> {
     let path = dir.join(format!("{name}.lock"));
     let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        events(Event::Step(format!(
-            "waiting for another paratick that works on {name}"
-        )));
+        events(Step::WaitingForLock { name }.into());
         flock(&file, FlockOperation::LockExclusive)
             .with_context(|| format!("cannot lock {}", path.display()))?;
     }
@@ -53,10 +51,8 @@ pub fn pristine(source: &Source, events: Events) -> Result<PathBuf> {
     let dir = cache::dir()?.join("source").join(source.key());
     let _lock = lock(&name, events)?;
     if !dir.is_dir() {
-        events(Event::Step(format!(
-            "unpacking {}",
-            source.base.tarball.display()
-        )));
+        let tarball = &source.base.tarball;
+        events(Step::UnpackingKernel { tarball }.into());
         build_into(&dir, |part| unpack(source, part))?;
     }
     Ok(dir)

@@ -13,7 +13,7 @@ use crate::{
         series::{Patch, Stack},
         source,
     },
-    progress::{Event, Events},
+    progress::{Events, Step},
 };
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub fn create(base: &str, dir: &Path, events: Events) -> Result<()> {
     git.run(["config", "rebase.updateRefs", "true"])?;
     for series in &stack.0 {
         let name = &series.folder.name;
-        events(Event::Step(format!("applying {name}")));
+        events(Step::ApplyingSeries { series: name }.into());
         git.run(["checkout", "--quiet", "-B", name])?;
         for patch in &series.patches {
             apply(&git, dir, &source, patch)?;
@@ -70,13 +70,11 @@ fn unpack_as_commit(source: &Source, dir: &Path, events: Events) -> Result<()> {
     if dir.exists() {
         fs_err::remove_dir(dir)?;
     }
-    events(Event::Step(format!(
-        "unpacking {}",
-        source.base.tarball.display()
-    )));
+    let tarball = &source.base.tarball;
+    events(Step::UnpackingKernel { tarball }.into());
     source::build_into(dir, |part| {
         source::unpack(source, part)?;
-        events(Event::Step("committing the base (about a minute)".into()));
+        events(Step::CommittingBase.into());
         Git::at(part).init(&base_message(source))
     })
 }

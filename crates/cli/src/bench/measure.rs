@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Result;
 use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
 use paratick_build::{
-    progress::{Event, Events},
+    progress::{Event, Events, Step, Warning},
     tools::{self, Tools},
 };
 use paratick_core::{
@@ -124,19 +124,18 @@ impl Bench {
     fn measure(&self) -> Result<Vec<Outcome>> {
         signals::watch()?;
         let mut progress = Progress::new();
-        let mut events = |event| progress.show(event);
+        let mut events = |event: Event| progress.show(event);
         // Before anything is measured: whoever interrupts the bench must know what to resume.
-        events(Event::Step(format!(
-            "results go to {}",
-            self.output.display()
-        )));
+        let output = &self.output;
+        events(Step::ResultsGoTo { output }.into());
         self.warn(&mut events);
         self.announce_time(&mut events);
         let parts = self.parts(&mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
-                events(Event::Step(format!("{} ({number} of {sets})", set.name)));
+                let set = &set.name;
+                events(Step::BeginningSet { set, number, sets }.into());
             }
             paratick_bench::run(&self.settings(set, &parts), &mut events).map_err(as_usage)
         });
@@ -180,13 +179,13 @@ impl Bench {
             return Ok(());
         }
         let mut progress = Progress::new();
-        let mut events = |event| progress.show(event);
-        events(Event::Step("one idle cycle of every mode".into()));
+        let mut events = |event: Event| progress.show(event);
+        events(Step::TracingModes.into());
         let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
         let parts = self.parts(&mut events)?;
         let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
         for problem in &traced.problems {
-            events(Event::Warning(problem.clone()));
+            events(Warning::Problem(problem).into());
         }
         timeline::write(file, &traced)
     }
@@ -263,19 +262,15 @@ impl Bench {
         let minutes = known.sum::<Duration>().as_secs().div_ceil(60);
         let unknown = self.sets.iter().filter(|set| set.estimate(cpus).is_none());
         let unknown: Vec<_> = unknown.map(|set| set.name.as_str()).collect();
-        let what = match (minutes, unknown.is_empty()) {
-            (0, _) => return,
-            (_, true) => format!("about {minutes} minutes on {cpus} idle CPUs"),
-            (_, false) => format!(
-                "about {minutes} minutes on {cpus} idle CPUs, and for {} a time that nobody has measured",
-                unknown.join(", ")
-            ),
-        };
-        let less = match self.options.resume {
-            true => ", less what is measured already",
-            false => "",
-        };
-        events(Event::Step(format!("{what}{less}")));
+        if minutes > 0 {
+            let estimate = Step::Estimating {
+                minutes,
+                cpus,
+                unknown: &unknown,
+                resumes: self.options.resume,
+            };
+            events(estimate.into());
+        }
     }
 
     /// What the numbers will not be able to say, while there is time to change it.
@@ -288,10 +283,8 @@ impl Bench {
             .filter(|set| set.bench != "table1" && rounds(set) < MIN_VERDICT as u32);
         let few: Vec<_> = few.map(|set| set.name.as_str()).collect();
         if !few.is_empty() {
-            events(Event::Warning(format!(
-                "{}: from fewer than {MIN_VERDICT} boots nothing is concluded of how modes differ; use --rounds {MIN_VERDICT}",
-                few.join(", ")
-            )));
+            let needed = MIN_VERDICT;
+            events(Warning::FewRounds { sets: &few, needed }.into());
         }
         let is_baseline = |mode: &Mode| {
             !mode.poll && matches!(mode.tick, TickMode::Tickless | TickMode::TicklessStop)
@@ -299,10 +292,7 @@ impl Bench {
         let compared =
             |set: &Set| set.plan.modes.iter().any(is_baseline) && set.plan.modes.len() > 1;
         if !self.sets.iter().any(compared) {
-            events(Event::Warning(
-                "there is nothing to compare with; add tickless (and tickless-stop) to --modes"
-                    .into(),
-            ));
+            events(Warning::NothingToCompareWith.into());
         }
     }
 }

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Args;
 use paratick_bench::{self, timeline, Settings};
 use paratick_build::{
-    progress::{Event, Events},
+    progress::{Event, Events, Step},
     tools::{self, Tools},
 };
 use paratick_core::{
@@ -64,7 +64,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     tools::find_agent()?;
     signals::watch()?;
     let mut progress = Progress::new();
-    let mut events = |event| progress.show(event);
+    let mut events = |event: Event| progress.show(event);
     let settings = options.settings(output, started, &mut events)?;
     let traced = timeline::run(&settings, &mut events);
     drop(progress);
@@ -97,10 +97,7 @@ impl Options {
     fn settings(&self, output: PathBuf, started: String, events: Events) -> Result<Settings> {
         let tools = Tools::find(events)?;
         let (kernel, host_kernel) = self.kernels.ensure(events)?;
-        events(Event::Step(format!(
-            "the time line goes to {}",
-            output.display()
-        )));
+        events(Step::ResultsGoTo { output: &output }.into());
         Ok(Settings {
             bench: "timeline",
             plan: Plan::new(

@@ -12,7 +12,10 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use clap::Args;
-use paratick_build::{progress::Event, tools::find_agent};
+use paratick_build::{
+    progress::{Event, Step},
+    tools::find_agent,
+};
 use paratick_core::{exits::WindowCounts, wire::Stream};
 use paratick_machine::{
     exec::{Exec, Input},
@@ -148,16 +151,14 @@ fn boot(options: &Options, plan: &Plan, mut progress: Progress) -> Result<(Host,
     // Only a terminal is told of steps that take seconds: elsewhere the command's own
     // standard error must stay as it is.
     let talk = std::io::stderr().is_terminal() || options.common.verbose;
-    let mut show = |event| {
+    let mut show = |event: Event| {
         if talk {
             progress.show(event);
         }
     };
     let host = Host::boot(plan.host.clone(), &plan.tools, &mut show)?;
-    show(Event::Step(format!(
-        "booting the guest ({} vCPUs, {})",
-        plan.guest.vcpus, plan.guest.mode
-    )));
+    let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
+    show(Step::BootingGuest { vcpus, mode }.into());
     let guest = host.start_guest(plan.guest(host.run_folder()))?;
     Ok((host, guest))
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use paratick_build::progress::Event;
+use paratick_build::progress::Step;
 use paratick_core::wire::TerminalSize;
 use paratick_machine::{
     exec::{Exec, Input},
@@ -62,7 +62,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let guest = match options.inside {
         Inside::Host => None,
         Inside::Guest => {
-            progress.show(Event::Step("booting the guest".into()));
+            let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
+            progress.show(Step::BootingGuest { vcpus, mode }.into());
             Some(host.start_guest(plan.guest(host.run_folder()))?)
         }
     };

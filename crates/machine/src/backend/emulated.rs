@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_build::{
-    progress::{Event, Events},
+    progress::{Events, Step},
     tools::Tools,
 };
 use paratick_core::wire::HOST_PORT;
@@ -64,11 +64,9 @@ impl Backend for Emulated {
 
     fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
         let spec = start.host;
-        (start.events)(Event::Step(format!(
-            "booting the host ({} CPUs, {})",
-            spec.boot.cpus,
-            spec.emulation.accel.resolve()
-        )));
+        let cpus = spec.boot.cpus;
+        let accelerator = &spec.emulation.accel.resolve().to_string();
+        (start.events)(Step::BootingHost { cpus, accelerator }.into());
         let mut command = Command::new(&start.command_line[0]);
         command
             .args(&start.command_line[1..])

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What long work says while it runs.  These are values; the command has the words for them.
+
+use crate::mode::Mode;
+use std::{path::Path, time::Duration};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<'a> {
+    /// A new piece of work begins.
+    Begin(Step<'a>),
+    Step(String),
+    /// How far the current step is.  `total` is an estimate, absent where there is nothing to go by;
+    /// `left` is absent until it can be guessed.
+    Progress {
+        done: u64,
+        total: Option<u64>,
+        left: Option<Duration>,
+    },
+    /// Something the user should know although the work goes on.
+    Warn(Warning<'a>),
+    Warning(String),
+}
+
+/// Where events go.
+pub type Events<'a> = &'a mut dyn FnMut(Event);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step<'a> {
+    WaitingForLock {
+        name: &'a str,
+    },
+    FetchingEmulator,
+    UnpackingEmulator {
+        version: &'a str,
+    },
+    ConfiguringEmulator,
+    BuildingEmulator {
+        version: &'a str,
+        patches: usize,
+    },
+    UnpackingKernel {
+        tarball: &'a Path,
+    },
+    CommittingBase,
+    ApplyingSeries {
+        series: &'a str,
+    },
+    WritingSeries,
+    CheckingRoundTrip {
+        series: &'a str,
+    },
+    CheckingStyle {
+        series: &'a str,
+    },
+    CompilingPatch {
+        patch: &'a str,
+        /// The symbol (without `CONFIG_`) that is turned off in the lab's configuration.
+        off: Option<&'a str>,
+    },
+    ConfiguringKernel,
+    BuildingKernel {
+        base: &'a str,
+        suffix: &'a str,
+        patches: usize,
+    },
+    BuildingSelftest {
+        test: &'a str,
+    },
+    BootingHost {
+        cpus: u32,
+        accelerator: &'a str,
+    },
+    BootingGuest {
+        vcpus: u32,
+        mode: Mode,
+    },
+    StressingGuest,
+    /// Where results will be, for whoever interrupts the bench.
+    ResultsGoTo {
+        output: &'a Path,
+    },
+    /// How long it will take on so many idle CPUs; nobody knows of the `unknown` sets.
+    Estimating {
+        minutes: u64,
+        cpus: u32,
+        unknown: &'a [&'a str],
+        resumes: bool,
+    },
+    BeginningSet {
+        set: &'a str,
+        number: usize,
+        sets: usize,
+    },
+    MakingInput {
+        workload: &'a str,
+    },
+    Measuring {
+        round: u32,
+        rounds: u32,
+        mode: Mode,
+    },
+    /// Intervals are too wide.
+    AddingRound {
+        round: u32,
+    },
+    TracingModes,
+    Tracing {
+        mode: Mode,
+        workload: &'a str,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warning<'a> {
+    EmulatorNotTested {
+        version: &'a str,
+        tested: &'a str,
+    },
+    PackageNotTested {
+        package: &'a str,
+        version: &'a str,
+        tested: &'a str,
+    },
+    TarballNotTested {
+        tarball: &'a Path,
+        sha256: &'a str,
+        tested: &'a str,
+    },
+    /// Too few for a verdict.
+    FewRounds {
+        sets: &'a [&'a str],
+        needed: usize,
+    },
+    NothingToCompareWith,
+    WorldSwitchesNotCounted,
+    /// Its input could not be made on the machine.
+    PreparedInGuests {
+        workload: &'a str,
+        why: &'a str,
+    },
+    MeasuredAnew {
+        output: &'a Path,
+        kept_as: &'a Path,
+        why: &'a str,
+    },
+    /// As it is in the results too.
+    Problem(&'a str),
+}
+
+impl<'a> From<Step<'a>> for Event<'a> {
+    fn from(step: Step<'a>) -> Event<'a> {
+        Event::Begin(step)
+    }
+}
+
+impl<'a> From<Warning<'a>> for Event<'a> {
+    fn from(warning: Warning<'a>) -> Event<'a> {
+        Event::Warn(warning)
+    }
+}
