@@ -32,11 +32,6 @@ const KNOWN: &[&str] = &[
     "core: model.rs",
     "core: results.rs",
     "core: stats.rs",
-    "view: lib.rs",
-    "view: page.rs",
-    "view: section/explain.rs",
-    "view: section/idle_entries.rs",
-    "view: section/mod.rs",
     "bench: environment.rs",
 ];
 

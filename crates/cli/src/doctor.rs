@@ -3,10 +3,10 @@
 
 use crate::{errors::COULD_NOT_RUN, options::Format};
 use anyhow::{Context, Result};
-use comfy_table::{presets, Cell, Table};
 use paratick_build::{cache, requirements};
 use paratick_core::size::Size;
 use paratick_machine::accel::{self, Accel};
+use paratick_view::table::Table;
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 
@@ -202,17 +202,16 @@ fn root() -> Result<String, String> {
 }
 
 fn text(report: &Report) -> String {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(["FOR", "WHAT", "", "FOUND", "HOW TO GET IT"]);
+    let head = ["For", "What", "", "Found", "How to get it"];
+    let mut table = Table::new("", head).words(..);
     for item in &report.items {
         let state = match item.state {
             State::Ok => "ok",
             State::Missing => "MISSING",
             State::Absent => "no",
         };
-        table.add_row([&item.group, &item.name, state, &item.detail, &item.get].map(Cell::new));
+        let cells = [&item.name, state, &item.detail, &item.get];
+        table.row(&item.group, cells.map(String::from));
     }
     let end = match (&report.install, report.ok) {
         (Some(install), _) => {
@@ -221,5 +220,5 @@ fn text(report: &Report) -> String {
         (None, true) => "The lab can run here.".into(),
         (None, false) => "The lab cannot run here: see what is MISSING.".into(),
     };
-    format!("{}\n\n{end}\n", table.trim_fmt())
+    format!("{}\n{end}\n", table.text())
 }

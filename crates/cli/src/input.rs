@@ -4,6 +4,7 @@
 use crate::errors::usage;
 use anyhow::Result;
 use paratick_core::results::{self, Results};
+use paratick_view::Document;
 use std::{fmt::Display, path::Path};
 
 /// What `paratick VERB` cannot do with a file.
@@ -23,4 +24,10 @@ pub fn text(verb: &str, file: &Path, what: &str) -> Result<String> {
 pub fn results(verb: &str, file: &Path) -> Result<Results> {
     let text = text(verb, file, "a file that `paratick bench` wrote")?;
     results::read(&text).map_err(|error| wrong(verb, file, error))
+}
+
+/// A results file or a time line, by today's rules.
+pub fn document(verb: &str, file: &Path) -> Result<Document> {
+    let text = text(verb, file, "a file that `paratick bench` wrote")?;
+    Document::read(&text).map_err(|error| wrong(verb, file, error))
 }

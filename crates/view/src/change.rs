@@ -11,6 +11,11 @@ use paratick_core::{
 pub const PARATICK: Mode = plain(TickMode::Paratick);
 pub const TICKLESS: Mode = plain(TickMode::Tickless);
 pub const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
+/// What a mode that polls is also held against.
+pub const TICKLESS_POLL: Mode = Mode {
+    tick: TickMode::Tickless,
+    poll: true,
+};
 
 const fn plain(tick: TickMode) -> Mode {
     Mode { tick, poll: false }
@@ -120,36 +125,46 @@ impl Change {
         }
     }
 
-    /// `−52 % [−54 to −50]`, and in words what it does not show, or what its digits do not.
-    pub fn words(self) -> String {
-        let write = match self.high < 3.0 {
-            true => number::decisive_percent,
-            false => number::change,
+    /// [`Change::sized`], with `≈` where no difference is shown, in brackets where there are too
+    /// few boots to conclude anything.
+    pub fn text(self) -> String {
+        let text = self.sized();
+        match self.verdict {
+            Verdict::Less | Verdict::More => text,
+            Verdict::NoDifferenceShown => format!("≈{}{text}", number::SPACE),
+            Verdict::TooFewSamples => format!("({text})"),
+        }
+    }
+
+    /// `−52 % [−54..−50]` or `×18.2 [15.0..20.3]`.  A bound that decides shows on which side of 0 it
+    /// is.
+    pub fn sized(self) -> String {
+        let factor = self.ratio >= number::FACTOR;
+        let write = |ratio: f64| match factor {
+            true => number::decimal(ratio),
+            false => number::decisive_percent(ratio),
         };
-        let [low, high] = [self.low, self.high].map(write);
-        let caveat = match self.verdict {
-            Verdict::NoDifferenceShown => ", no difference shown",
-            Verdict::TooFewSamples => ", too few boots to conclude",
-            Verdict::Less if high == "0" => ", a little less",
-            Verdict::More if low == "0" => ", a little more",
-            _ => "",
+        let [ratio, mut low, mut high] = [self.ratio, self.low, self.high].map(write);
+        match self.verdict {
+            Verdict::Less if high == "0" => high = "−0".into(),
+            Verdict::More if low == "0" => low = "+0".into(),
+            _ => {}
+        }
+        let size = match factor {
+            true => format!("×{ratio}"),
+            false => format!("{ratio}{}%", number::NARROW_SPACE),
         };
-        let change = match self.verdict {
-            Verdict::Less | Verdict::More if number::percent(self.ratio) == "0" => format!(
-                "{}{}%",
-                number::decisive_percent(self.ratio),
-                number::NARROW_SPACE
-            ),
-            _ => number::change(self.ratio),
-        };
-        let space = number::SPACE;
-        format!("{change}{space}[{low}{space}to{space}{high}]{caveat}")
+        format!("{size}{}{}", number::SPACE, number::ends(&low, &high))
     }
 }
 
-pub fn words(change: Option<Change>) -> String {
-    change.map_or(number::NOTHING.into(), Change::words)
+pub fn text(change: Option<Change>) -> String {
+    number::or_nothing(change, Change::text)
 }
+
+/// What the signs of [`Change::text`] mean.
+pub const SIGNS: &str =
+    "≈: no difference shown, which is not “equal”. (…): too few boots to conclude anything.";
 
 /// Half the width of a 95 % interval, in standard errors.
 const Z: f64 = 1.96;
@@ -198,6 +213,7 @@ fn error(change: &Change) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paratick_core::stats::{compare, Observation};
 
     fn change(ratio: f64, low: f64, high: f64) -> Change {
         let verdict = match () {
@@ -261,19 +277,37 @@ mod tests {
         assert_eq!(method(&[sure, range]), Method::Range);
     }
 
-    #[test]
-    fn a_bound_keeps_its_side_of_nothing() {
-        let words = change(1.012, 1.0002, 1.02).words();
-        assert!(words.contains("[+0.02\u{a0}to"), "{words}");
-        let words = change(0.99, 0.98, 0.999_999).words();
-        assert!(words.ends_with("0], a little less"), "{words}");
+    /// As a terminal shows it.
+    fn shown(change: Change) -> String {
+        let text = change.text().replace(number::NO_BREAK, "");
+        text.replace([number::NARROW_SPACE, number::SPACE], " ")
     }
 
     #[test]
-    fn a_tie_is_called_one_in_words() {
-        assert!(change(0.99, 0.97, 1.02)
-            .words()
-            .ends_with("no difference shown"));
-        assert_eq!(words(None), "not measured");
+    fn a_bound_keeps_its_side_of_nothing() {
+        assert_eq!(shown(change(1.012, 1.0002, 1.02)), "+1.2 % [+0.02..+2.0]");
+        assert_eq!(shown(change(0.99, 0.98, 0.999_999)), "−1.0 % [−2.0..−0]");
+    }
+
+    fn versus(mode: &[f64], base: &[f64]) -> String {
+        let observe = |values: &[f64]| -> Vec<_> {
+            let observe = |(round, &value)| Observation { round, value };
+            (1..).zip(values).map(observe).collect()
+        };
+        let change = compare(&observe(mode), &observe(base)).map(Change::from);
+        change.map_or(text(None), shown)
+    }
+
+    #[test]
+    fn a_change_says_no_more_than_was_shown() {
+        assert_eq!(versus(&[40.0; 6], &[100.0; 6]), "−60 % [−60..−60]");
+        assert_eq!(versus(&[101.5; 6], &[100.0; 6]), "+1.5 % [+1.5..+1.5]");
+        assert_eq!(versus(&[100.0; 6], &[100.0; 6]), "≈ 0 % [0..0]");
+        assert_eq!(versus(&[1820.0; 6], &[100.0; 6]), "×18.2 [18.2..18.2]");
+        assert_eq!(versus(&[0.4; 6], &[100.0; 6]), "−99.6 % [−99.6..−99.6]");
+        assert_eq!(versus(&[40.0; 2], &[100.0; 2]), "(−60 % [−60..−60])");
+        // However small, it says on which side of 0 it is.
+        assert_eq!(versus(&[9997.0; 6], &[1e4; 6]), "−0.03 % [−0.03..−0.03]");
+        assert_eq!(versus(&[40.0; 6], &[0.0; 6]), "–");
     }
 }

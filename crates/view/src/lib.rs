@@ -1,89 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Results as one self-contained HTML page.  Pure: results go in, a text comes out.
+//! What people see of results: tables as text and as HTML, and the report, one self-contained page.
+//! Pure: results go in, a text comes out.
 
-mod averages;
 mod change;
+pub mod compare;
 mod document;
+mod input;
+pub mod model;
 pub mod number;
 mod page;
 mod paper;
+mod samples;
 mod section;
-mod select;
+mod set;
 mod svg;
+pub mod table;
+pub mod tables;
+pub mod terminal;
 mod timeline;
 
-pub use averages::averages;
 pub use document::{BadDocument, Document};
-use paratick_core::{results::Results, timeline::Timeline};
-pub use section::{samples::counts, table1::Prediction};
-use select::Selection;
-
-/// What a report is made of.
-#[derive(Clone, Debug, Default)]
-pub struct Input {
-    /// No two are of the same bench, size and cost.
-    pub results: Vec<Results>,
-    pub timelines: Vec<Timeline>,
-    /// What a model says of Table 1; none: the column is left away.
-    pub predictions: Vec<Prediction>,
-    /// What was given and is not shown, and why.
-    pub left_out: Vec<String>,
-}
+pub use input::Input;
 
 /// The page could not be put together: an error in this crate, not in the input.
 #[derive(Debug, thiserror::Error)]
 #[error("the report's page could not be put together: {0:#}")]
 pub struct RenderError(#[from] minijinja::Error);
-
-impl Input {
-    /// Of documents and the names of their files.  Of results of one bench, size and cost it keeps
-    /// those that began last, or of one begin (a bench that was continued) those with most samples.
-    pub fn of(documents: impl IntoIterator<Item = (String, Document)>) -> Input {
-        let mut input = Input::default();
-        let mut named = Vec::new();
-        for (name, document) in documents {
-            match document {
-                Document::Results(results) if !select::is_known(&results.bench) => {
-                    input.left_out.push(format!(
-                        "{name}: this program has no section for bench {}.",
-                        results.bench
-                    ));
-                }
-                Document::Results(results) => input.keep_one(&mut named, name, *results),
-                Document::Timeline(timeline) => input.timelines.push(*timeline),
-            }
-        }
-        input.results = named.into_iter().map(|(_, results)| results).collect();
-        input
-    }
-
-    fn keep_one(&mut self, named: &mut Vec<(String, Results)>, name: String, results: Results) {
-        let Some(kept) = named
-            .iter_mut()
-            .find(|(_, kept)| select::alike(kept, &results))
-        else {
-            named.push((name, results));
-            return;
-        };
-        let mut other = (name, results);
-        if (&other.1.started, samples(&other.1)) > (&kept.1.started, samples(&kept.1)) {
-            std::mem::swap(kept, &mut other);
-        }
-        let told = |(name, results): &(String, Results)| {
-            let samples = number::plural(samples(results), "sample");
-            format!("{name} (began {}, {samples})", results.started)
-        };
-        self.left_out.push(format!(
-            "{}: {} is of the same bench, size and cost, and later or more complete.",
-            told(&other),
-            told(kept)
-        ));
-    }
-}
-
-fn samples(results: &Results) -> usize {
-    results.cells.iter().map(|cell| cell.samples.len()).sum()
-}
 
 /// In every page, near its beginning.
 const MARK: &str = r#"<meta name="generator" content="paratick report">"#;
@@ -95,6 +37,6 @@ pub fn is_page(beginning: &[u8]) -> bool {
 
 /// The whole document.
 pub fn html(input: &Input) -> Result<String, RenderError> {
-    let selection = Selection::new(&input.results);
+    let selection = set::Selection::new(&input.results);
     Ok(page::render(&section::page(input, &selection))?)
 }

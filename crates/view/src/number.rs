@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers as people read them.
 
-use paratick_core::stats::Summary;
+use paratick_core::{stats::Summary, units::Nanos};
 
 /// What stands where nothing was measured.
-pub const NOTHING: &str = "not measured";
+pub const NOTHING: &str = "–";
 
 /// Between digits, before a unit: no line breaks there.
 pub const NARROW_SPACE: char = '\u{202f}';
 
 /// Within a number and its interval: no line breaks there.
 pub const SPACE: char = '\u{a0}';
+
+/// Between the ends of an interval: no line breaks there.
+pub const NO_BREAK: char = '\u{2060}';
 
 /// `10 043`: digits in threes.
 pub fn count(value: f64) -> String {
@@ -91,20 +94,51 @@ fn signed(change: f64, digits: usize) -> String {
     }
 }
 
-/// `4 132 [4 100 to 4 150]`; the interval is left away where it is the number itself.
+/// `4 132 [4 100..4 150]`; the interval is left out where it is the number itself.
 pub fn interval(summary: Option<Summary>, write: impl Fn(f64) -> String) -> String {
-    let Some(summary) = summary else {
-        return NOTHING.into();
-    };
-    let (median, low, high) = (
-        write(summary.median),
-        write(summary.low),
-        write(summary.high),
-    );
-    match low == median && high == median {
-        true => median,
-        false => format!("{median} [{low}{SPACE}to{SPACE}{high}]"),
+    summary.map_or(NOTHING.into(), |s| range(s.low, s.median, s.high, write))
+}
+
+/// The same of three numbers.
+pub fn range(low: f64, middle: f64, high: f64, write: impl Fn(f64) -> String) -> String {
+    let (low, middle, high) = (write(low), write(middle), write(high));
+    match low == middle && high == middle {
+        true => middle,
+        false => format!("{middle} {}", ends(&low, &high)),
     }
+}
+
+/// `[4 100..4 150]`
+pub fn ends(low: &str, high: &str) -> String {
+    format!("[{low}..{NO_BREAK}{high}]")
+}
+
+/// Of something that need not have been measured.
+pub fn or_nothing<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
+    value.map_or(NOTHING.into(), write)
+}
+
+/// Predictions are means: no half exits.
+pub fn whole(exits: f64) -> String {
+    count(exits.round())
+}
+
+/// A time given in seconds.
+pub fn time(seconds: f64) -> String {
+    Nanos((seconds * 1e9).round() as u64).to_string()
+}
+
+/// 1 or 0 if it is just that, else two digits.
+pub fn share(share: f64) -> String {
+    match share {
+        0.0 | 1.0 => format!("{share}"),
+        _ => format!("{share:.2}"),
+    }
+}
+
+/// In millions, or of nanoseconds milliseconds.
+pub fn millions(value: f64) -> String {
+    decimal(value / 1e6)
 }
 
 /// `1 guest`, `2 guests`.
@@ -113,6 +147,15 @@ pub fn plural(count: usize, what: &str) -> String {
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
     }
+}
+
+/// With a capital letter first.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -127,13 +170,33 @@ pub fn list(items: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paratick_core::stats::Method;
 
     #[test]
     fn digits_stand_in_threes() {
         assert_eq!(count(10_043.0), "10\u{202f}043");
         assert_eq!(count(0.5), "0.5");
         assert_eq!(count(-1234.0), "−1\u{202f}234");
+        assert_eq!((count(0.0), count(999.4)), ("0".into(), "999".into()));
+        assert_eq!(count(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(decimal(4.132), "4.13");
         assert_eq!(decimal(41.26), "41.3");
+    }
+
+    #[test]
+    fn an_interval_without_width_is_left_out() {
+        let mut summary = Summary {
+            median: 4132.0,
+            low: 4100.0,
+            high: 4150.2,
+            samples: 6,
+            method: Method::Bootstrap,
+        };
+        let shown = |summary| interval(summary, count).replace([NARROW_SPACE, NO_BREAK], "");
+        assert_eq!(shown(Some(summary)), "4132 [4100..4150]");
+        (summary.low, summary.high) = (4132.0, 4132.0);
+        assert_eq!(shown(Some(summary)), "4132");
+        assert_eq!(shown(None), "–");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a page is made of, and making it HTML.
 
-use crate::svg::Size;
+use crate::{
+    svg::canvas::{escape, Size},
+    table::Table,
+};
 use minijinja::{context, Environment, Value};
 use serde::Serialize;
 
@@ -65,29 +68,6 @@ pub struct Figure {
     pub table: Table,
 }
 
-/// The first column heads the rows.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Table {
-    pub caption: String,
-    pub columns: Vec<String>,
-    pub groups: Vec<Group>,
-    /// Its cells are words, not numbers.
-    pub words: bool,
-}
-
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Group {
-    /// Empty: rows without a heading of their own.
-    pub title: String,
-    pub rows: Vec<Row>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    pub head: String,
-    pub cells: Vec<String>,
-}
-
 impl Section {
     pub fn new(id: &str, title: impl Into<String>) -> Self {
         Section {
@@ -131,35 +111,6 @@ impl Figure {
     }
 }
 
-impl Table {
-    pub fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
-        Table {
-            caption: caption.into(),
-            columns: columns.iter().map(|name| name.to_string()).collect(),
-            groups: Vec::new(),
-            words: false,
-        }
-    }
-
-    /// Begins a group of rows.
-    pub fn group(&mut self, title: impl Into<String>) {
-        self.groups.push(Group {
-            title: title.into(),
-            rows: Vec::new(),
-        });
-    }
-
-    pub fn row(&mut self, head: impl Into<String>, cells: Vec<String>) {
-        if self.groups.is_empty() {
-            self.group("");
-        }
-        if let Some(group) = self.groups.last_mut() {
-            let head = head.into();
-            group.rows.push(Row { head, cells });
-        }
-    }
-}
-
 /// The document.
 pub fn render(page: &Page) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
@@ -185,14 +136,6 @@ fn prose(text: String) -> Value {
     Value::from_safe_string(html)
 }
 
-/// For text and for attributes in double quotes.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +154,8 @@ mod tests {
         let bad = "<script>alert(1)</script>";
         let mut table = Table::new(bad, [bad, bad]);
         table.group(bad);
-        table.row(bad, vec![bad.into()]);
+        table.row(bad, [bad.into()]);
+        table.note(bad);
         let mut section = Section::new("s", bad);
         section.text(bad);
         section.list(vec![bad.into()]);

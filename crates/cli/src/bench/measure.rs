@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A bench that was checked, from its measurement to what is printed of it.
 
-use super::{common::Common, table};
+use super::common::Common;
 use crate::{
     errors::usage,
     options::once,
@@ -21,7 +21,7 @@ use paratick_core::{
     results::Results,
     stats::MIN_VERDICT,
 };
-use paratick_view::averages;
+use paratick_view::terminal;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -299,10 +299,11 @@ impl Bench {
 
 /// The tables, then the averages.
 fn text(all: &[&Results]) -> String {
-    let tables: Vec<_> = all.iter().map(|results| table::text(results)).collect();
-    let averages = all.iter().filter_map(|results| averages(results));
-    let averages: String = averages.map(|text| format!("\n{text}")).collect();
-    tables.join("\n") + &averages
+    let texts: Vec<_> = all
+        .iter()
+        .map(|results| terminal::results(results))
+        .collect();
+    texts.join("\n")
 }
 
 /// What is wrong with one set's results.

@@ -3,17 +3,16 @@
 
 mod common;
 mod measure;
-pub mod number;
 mod paper;
 mod programs;
 mod quick;
-mod table;
 mod table1;
 mod timeline;
 
 use crate::{input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
+use paratick_view::{terminal, Document};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -84,8 +83,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn show(file: &Path, format: Format) -> Result<ExitCode> {
-    let mut results = input::results("show", file)?;
-    results.summarize();
-    format.print(&results, || table::text(&results))?;
+    match input::document("show", file)? {
+        Document::Results(results) => format.print(&results, || terminal::results(&results))?,
+        Document::Timeline(line) => format.print(&line, || terminal::timeline(&line))?,
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,15 +16,13 @@ use paratick_build::{
     tools::{self, Tools},
 };
 use paratick_core::{
-    cause::Cause,
     mode::Mode,
     results::{Plan, PlannedWorkload},
     size::Size,
-    timeline::{Event as Happening, Line, Timeline, What},
-    units::Nanos,
 };
 use paratick_machine::backend::EMULATED;
-use std::{fmt::Write, path::PathBuf, process::ExitCode};
+use paratick_view::terminal;
+use std::{path::PathBuf, process::ExitCode};
 
 const MODES: &str = "tickless-stop,tickless,paratick";
 /// Of each guest.
@@ -70,7 +68,9 @@ pub fn run(options: Options) -> Result<ExitCode> {
     drop(progress);
     let traced = traced?;
     timeline::write(&settings.output, &traced)?;
-    options.format.print(&traced, || text(&traced))?;
+    options
+        .format
+        .print(&traced, || terminal::timeline(&traced))?;
     for problem in &traced.problems {
         errln!("failed: {problem}");
     }
@@ -122,100 +122,4 @@ impl Options {
             started,
         })
     }
-}
-
-/// The chosen cycles, one event a line.
-fn text(timeline: &Timeline) -> String {
-    let mut text = format!(
-        "One idle cycle of {} ({} {} in each mode, guests of {} vCPUs)\n",
-        timeline.workload, timeline.work, timeline.unit, timeline.vcpus
-    );
-    for line in &timeline.lines {
-        text += "\n";
-        text += &heading(line);
-        for (event, next) in line
-            .chosen
-            .events
-            .iter()
-            .zip(line.chosen.events.iter().skip(1))
-        {
-            text += &row(event, next.t_ns - event.t_ns);
-        }
-        let _ = writeln!(
-            text,
-            "  {:>9}  the next cycle begins",
-            micros(line.chosen.length_ns())
-        );
-    }
-    text
-}
-
-fn heading(line: &Line) -> String {
-    let chosen = &line.chosen;
-    let mut text = format!(
-        "{}, vCPU {}: {} exits in {} µs ({} of {} cycles are like this one; median {} exits)\n",
-        line.mode,
-        line.vcpu,
-        chosen.exits(),
-        micros(chosen.length_ns()),
-        chosen.alike,
-        chosen.cycles,
-        chosen.exits_per_cycle.median
-    );
-    let causes = Cause::ALL.into_iter().filter_map(|cause| {
-        let mean = chosen.exits_by_cause.get(&cause)?;
-        Some(format!("{cause} {mean:.2}"))
-    });
-    let causes: Vec<_> = causes.collect();
-    let _ = writeln!(text, "  mean exits of a cycle: {}", causes.join(", "));
-    let _ = writeln!(
-        text,
-        "  the run took {} with tracing, {} without",
-        Nanos(line.traced_ns),
-        Nanos(line.untraced_ns)
-    );
-    let _ = writeln!(text, "  {:>9}  {:>9}", "at µs", "for µs");
-    text
-}
-
-fn row(event: &Happening, lasts: u64) -> String {
-    let (what, more) = match &event.what {
-        What::Exit {
-            reason,
-            cause,
-            msr,
-            moved_ns,
-        } => (
-            format!("exit   {cause:9}"),
-            exit(reason, msr.as_deref(), *moved_ns),
-        ),
-        What::Entry => ("entry".into(), "the guest runs".into()),
-        What::Sleep => ("sleep".into(), "the vCPU waits, its pCPU is free".into()),
-        What::Wake { by } => (format!("wake   {by}"), String::new()),
-        What::Tick { what } => (format!("tick   {what}"), "a virtual tick is raised".into()),
-        What::NoTick { what } => (format!("no tick {what}"), String::new()),
-        What::End => ("end".into(), String::new()),
-    };
-    let row = format!(
-        "  {:>9}  {:>9}  {what:18} {more}",
-        micros(event.t_ns),
-        micros(lasts)
-    );
-    row.trim_end().to_string() + "\n"
-}
-
-fn exit(reason: &str, msr: Option<&str>, moved_ns: Option<i64>) -> String {
-    let mut text = reason.to_string();
-    if let Some(msr) = msr {
-        let _ = write!(text, " {msr}");
-    }
-    if let Some(moved) = moved_ns {
-        let side = if moved < 0 { "earlier" } else { "later" };
-        let _ = write!(text, ", deadline {} {side}", Nanos(moved.unsigned_abs()));
-    }
-    text
-}
-
-fn micros(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }

@@ -2,7 +2,7 @@
 //! `paratick lab run`.
 
 use super::{
-    dry_run, exits,
+    dry_run,
     options::{check_agent, duration, Common, Plan},
 };
 use crate::{
@@ -25,6 +25,7 @@ use paratick_machine::{
     spec::Clock,
 };
 use paratick_service::{find_program, guest::OWN_FOLDERS};
+use paratick_view::terminal;
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 /// As timeout(1) says it.
@@ -113,7 +114,7 @@ fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<Ex
             if options.exits {
                 errln!(
                     "{}",
-                    exits::tables(&guest.windows()?, WHOLE_COMMAND).trim_end()
+                    terminal::windows(&guest.windows()?, WHOLE_COMMAND).trim_end()
                 );
             }
             finished.code

@@ -2,11 +2,10 @@
 //! `paratick report`: results as one page to read.
 
 mod output;
-mod predict;
 
 use crate::{errors::usage, input, print::outln};
 use anyhow::Result;
-use paratick_view::{Document, Input};
+use paratick_view::Input;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -52,14 +51,10 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
                 path.display()
             )));
         }
-        documents.push((path.display().to_string(), read(path)?));
+        documents.push((
+            path.display().to_string(),
+            input::document("report on", path)?,
+        ));
     }
-    let mut input = Input::of(documents);
-    input.predictions = input.results.iter().flat_map(predict::table1).collect();
-    output::write(output, &paratick_view::html(&input)?)
-}
-
-fn read(path: &Path) -> Result<Document> {
-    let text = input::text("report on", path, "files that `paratick bench` wrote")?;
-    Document::read(&text).map_err(|error| input::wrong("report on", path, error))
+    output::write(output, &paratick_view::html(&Input::of(documents))?)
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Exits by cause, of every workload in every mode.
 
-use super::samples;
 use crate::{
     number,
-    page::{Block, Figure, Section, Table},
-    select::{Selection, Set},
+    page::{Block, Figure, Section},
+    set::{Selection, Set},
     svg::bars::{Bar, Bars, Group},
+    table::Table,
 };
 use paratick_core::{
     cause::{self, Cause, Facts},
     reason,
     results::{Cell, Figure as Counted, Sample},
+    stats::Summary,
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -51,7 +52,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
             let id = format!("fig-causes-{}-{number}", set.slug());
             section
                 .blocks
-                .push(figure(&id, &title, &samples::in_words(set), part));
+                .push(figure(&id, &title, &set.samples(), part));
         }
     }
     Some(section)
@@ -205,25 +206,16 @@ fn group((name, cells): &Workload) -> Group {
 }
 
 fn table(caption: &str, workloads: &[Workload]) -> Table {
-    let mut table = Table::new(caption, ["Mode", "All exits"]);
-    table
-        .columns
-        .extend(Cause::ALL.map(|cause| cause.name().to_string()));
+    let head = ["Mode", "All exits"].into_iter();
+    let mut table = Table::new(caption, head.chain(Cause::ALL.map(Cause::name)));
     for (name, cells) in workloads {
         table.group(*name);
         for cell in cells {
-            let median = |figure| {
-                let summary = cell.summary(figure);
-                summary.map_or(number::NOTHING.into(), |summary| {
-                    number::count(summary.median)
-                })
-            };
+            let median = |summary: Summary| number::count(summary.median);
             let all = number::interval(cell.summary(Counted::Exits), number::count);
-            let causes = Cause::ALL.map(|cause| median(Counted::Cause(cause)));
-            table.row(
-                cell.mode.to_string(),
-                [all].into_iter().chain(causes).collect(),
-            );
+            let causes = Cause::ALL.map(|cause| cell.summary(Counted::Cause(cause)));
+            let causes = causes.map(|summary| number::or_nothing(summary, median));
+            table.row(cell.mode.to_string(), [all].into_iter().chain(causes));
         }
     }
     table

@@ -3,14 +3,13 @@
 
 use crate::{
     number,
-    select::{cost_ns, Selection, Set},
+    set::{cost_ns, Selection, Set},
 };
-use paratick_core::results::Results;
 
 /// What stands before every verdict; none where no host was emulated.
 pub fn lead(selection: &Selection) -> Option<String> {
     let (emulated, others): (Vec<&Set>, Vec<&Set>) =
-        selection.all().iter().partition(|set| is_emulated(set));
+        selection.all().iter().partition(|set| set.is_emulated());
     let first = emulated.first()?;
     let host = match others.is_empty() {
         true => "The host is emulated".to_string(),
@@ -23,20 +22,11 @@ pub fn lead(selection: &Selection) -> Option<String> {
     ))
 }
 
-pub fn is_emulated(set: &Set) -> bool {
-    emulated(set.main())
-}
-
-pub fn emulated(results: &Results) -> bool {
-    let configuration = &results.environment.configuration;
-    configuration.ns_per_instruction.is_some()
-}
-
 /// How throughput and execution time of these sets are measured.
 pub fn metrics(sets: &[&Set]) -> String {
     let emulated: Vec<&Set> = sets
         .iter()
-        .filter(|set| is_emulated(set))
+        .filter(|set| set.is_emulated())
         .copied()
         .collect();
     let mut text = "System throughput is work per CPU time of the host.".to_string();
@@ -55,14 +45,6 @@ pub fn metrics(sets: &[&Set]) -> String {
         "{text} Execution time is {time} on the host's clock, {}.",
         window(sets)
     )
-}
-
-/// For titles.
-pub fn name_of_time(set: &Set) -> &'static str {
-    match is_emulated(set) {
-        true => "Execution time (virtual)",
-        false => "Execution time",
-    }
 }
 
 /// What lies between the two marks of a run.

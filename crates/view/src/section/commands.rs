@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Commands that measure what is in a report again, from the plans in its files.
 
-use crate::{select::cost_ns, select::Selection, Input};
+use crate::{input::Input, set::cost_ns, set::Selection};
 use paratick_core::{
     catalogue::sets::GuestSize,
     model::table1,

@@ -2,16 +2,16 @@
 //! One idle cycle of each mode: which exit happens when.
 
 use crate::{
+    change::{PARATICK, TICKLESS},
     number,
-    page::{Figure, Section, Table},
+    page::{Figure, Section},
     svg::lanes::Lanes,
-    timeline::{time_of, Who},
+    tables::cycle,
 };
 use paratick_core::{
     cause::Cause,
-    mode::{Mode, TickMode},
-    timeline::{Event, Line, Timeline, What},
-    units::Nanos,
+    mode::Mode,
+    timeline::{Line, Timeline, What},
 };
 
 pub fn section(timelines: &[Timeline]) -> Option<Section> {
@@ -29,13 +29,13 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
         let lanes = Lanes {
             lines: &timeline.lines,
         };
-        let table = table(&title, timeline);
+        let table = cycle::table(timeline);
         section
             .blocks
             .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
-        if let Some(text) = lengths(timeline) {
+        if let Some(text) = cycle::lengths(timeline) {
             section.text(text);
         }
         if today_is_alike(&timeline.lines) {
@@ -47,24 +47,13 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
 
 /// Whether paratick saves nothing here against today's kernel.
 fn today_is_alike(lines: &[Line]) -> bool {
-    let exits = |tick| -> Option<Vec<Cause>> {
-        let line = lines.iter().find(|line| line.mode == plain(tick))?;
+    let exits = |mode: Mode| -> Option<Vec<Cause>> {
+        let line = lines.iter().find(|line| line.mode == mode)?;
         let events = line.chosen.events.iter();
-        Some(
-            events
-                .filter_map(|event| match event.what {
-                    What::Exit { cause, .. } => Some(cause),
-                    _ => None,
-                })
-                .collect(),
-        )
+        Some(events.filter_map(|event| event.what.cause()).collect())
     };
-    let today = exits(TickMode::Tickless);
-    today.is_some() && today == exits(TickMode::Paratick)
-}
-
-fn plain(tick: TickMode) -> Mode {
-    Mode { tick, poll: false }
+    let today = exits(TICKLESS);
+    today.is_some() && today == exits(PARATICK)
 }
 
 fn caption(timeline: &Timeline) -> String {
@@ -88,21 +77,6 @@ fn has_ticks(timeline: &Timeline) -> bool {
     events.any(|event| matches!(event.what, What::Tick { .. }))
 }
 
-/// How much longer the runs became because they were traced; none where that is not known.
-fn lengths(timeline: &Timeline) -> Option<String> {
-    let lines = timeline.lines.iter().filter(|line| line.untraced_ns > 0);
-    let longer: Vec<String> = lines
-        .map(|line| {
-            let ratio = line.traced_ns as f64 / line.untraced_ns as f64;
-            format!("{} {}", line.mode, number::change(ratio))
-        })
-        .collect();
-    (!longer.is_empty()).then(|| format!(
-        "Do not compare lengths between modes: tracing takes time at every event, so it lengthens a mode with more exits by more. The traced run took, against the same work without tracing: {}.",
-        number::list(&longer)
-    ))
-}
-
 fn describe(timeline: &Timeline) -> String {
     let lines: Vec<String> = timeline
         .lines
@@ -119,54 +93,6 @@ fn describe(timeline: &Timeline) -> String {
         "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every event.",
         number::list(&lines)
     )
-}
-
-fn table(caption: &str, timeline: &Timeline) -> Table {
-    let mut table = Table::new(caption, ["Time, µs", "Event", "Exit reason", "Cause"]);
-    table.words = true;
-    for line in &timeline.lines {
-        table.group(heading(line));
-        for event in &line.chosen.events {
-            table.row(number::decimal(event.t_ns as f64 / 1000.0), row(event));
-        }
-    }
-    table
-}
-
-fn heading(line: &Line) -> String {
-    let chosen = &line.chosen;
-    let shares: Vec<String> = Who::ALL
-        .into_iter()
-        .map(|who| format!("{} {}", who.name(), Nanos(time_of(line, who))))
-        .collect();
-    format!(
-        "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle",
-        line.mode,
-        line.vcpu,
-        number::plural(chosen.exits(), "exit"),
-        shares.join(", "),
-        chosen.alike,
-        chosen.cycles,
-        number::interval(Some(chosen.exits_per_cycle), number::count)
-    )
-}
-
-fn row(event: &Event) -> Vec<String> {
-    let other = |what: String| vec![what, "–".into(), "–".into()];
-    match &event.what {
-        What::Exit {
-            reason, cause, msr, ..
-        } => {
-            let msr = msr.as_ref().map_or(String::new(), |msr| format!(" {msr}"));
-            vec!["exit".into(), format!("{reason}{msr}"), cause.name().into()]
-        }
-        What::Entry => other("entry".into()),
-        What::Sleep => other("gives its processor away".into()),
-        What::Wake { by } => other(format!("wakes (interrupt: {by})")),
-        What::Tick { what } => other(format!("virtual tick, {what}")),
-        What::NoTick { what } => other(format!("no virtual tick, {what}")),
-        What::End => other("halts again".into()),
-    }
 }
 
 #[cfg(test)]
@@ -196,19 +122,19 @@ mod tests {
 
     #[test]
     fn today_s_kernel_is_alike_where_it_has_the_same_exits() {
-        let of = |tick, causes: &[&str]| {
+        let of = |mode, causes: &[&str]| {
             let exits = causes.iter().map(|cause| {
                 format!(r#"{{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "{cause}"}}"#)
             });
             let events: Vec<String> = exits.collect();
             Line {
-                mode: plain(tick),
+                mode,
                 ..line(&events.join(","))
             }
         };
-        let paratick = of(TickMode::Paratick, &["halt", "ipi"]);
-        let same = of(TickMode::Tickless, &["halt", "ipi"]);
-        let more = of(TickMode::Tickless, &["halt", "arm", "ipi"]);
+        let paratick = of(PARATICK, &["halt", "ipi"]);
+        let same = of(TICKLESS, &["halt", "ipi"]);
+        let more = of(TICKLESS, &["halt", "arm", "ipi"]);
         assert!(today_is_alike(&[same.clone(), paratick.clone()]));
         assert!(!today_is_alike(&[more, paratick]));
         assert!(!today_is_alike(&[same]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the numbers depend on, as a table: first what all files share.
 
-use crate::{number, page::Table, Input};
+use crate::{input::Input, number, table::Table};
 use paratick_core::{results::Environment, size::Size};
 
 /// One environment and which files have it.
@@ -15,8 +15,8 @@ pub fn table(input: &Input) -> Table {
     let mut table = Table::new(
         "What the numbers depend on. 4×16: four guests with 16 vCPUs each",
         ["What", "Value"],
-    );
-    table.words = true;
+    )
+    .words(..);
     let same = |of: fn(&Environment) -> String| {
         let mut values = known.iter().map(|known| of(known.environment));
         let first = values.next();

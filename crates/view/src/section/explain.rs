@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why the averages are what they are, beside the paper's.
 
-use super::{
-    relative::capital,
-    summary::{average, changes},
-};
 use crate::{
-    change::{self, Metric, BASELINES, PARATICK, TICKLESS_STOP},
+    change::{Metric, BASELINES, PARATICK, TICKLESS_STOP},
     number, paper,
-    select::{cost_ns, Set},
+    set::{cost_ns, Set},
 };
 use paratick_core::{
     cause::Cause,
@@ -22,7 +18,7 @@ const CAUSES: usize = 3;
 
 /// A paragraph on the averages; none where they cannot be explained.
 pub fn averages(set: &Set) -> Option<String> {
-    let exits = average(&changes(set, Metric::Exits, TICKLESS_STOP))?;
+    let exits = set.average(Metric::Exits, TICKLESS_STOP)?;
     let printed = paper::averages_of(set.bench(), set.vcpus());
     let (both, paper) = match printed.map(|printed| number::printed(printed.exits)) {
         Some(exits) => (
@@ -31,10 +27,10 @@ pub fn averages(set: &Set) -> Option<String> {
         ),
         None => ("", String::new()),
     };
-    let mut text = capital(&format!(
+    let mut text = number::capital(&format!(
         "{both}{}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by {}.",
         set.name(),
-        exits.words()
+        exits.text()
     ));
     let pairs = pairs(set, TICKLESS_STOP);
     text += &causes(&pairs);
@@ -47,7 +43,7 @@ pub fn averages(set: &Set) -> Option<String> {
 /// A sentence for every workload in which paratick has more exits than a baseline.
 pub fn losses(set: &Set) -> Vec<String> {
     let against = |baseline: Mode| {
-        let more = changes(set, Metric::Exits, baseline).into_iter();
+        let more = set.changes(Metric::Exits, baseline).into_iter();
         let more = more.filter_map(|(name, change)| Some((name, change?)));
         more.filter(|(_, change)| change.verdict == Verdict::More)
             .map(move |(name, change)| {
@@ -62,22 +58,12 @@ pub fn losses(set: &Set) -> Vec<String> {
                 };
                 format!(
                     "`{name}` has more VM exits than in `{baseline}`: {} (medians: {grown}).",
-                    change.words()
+                    change.text()
                 )
             })
             .collect::<Vec<_>>()
     };
     BASELINES.into_iter().flat_map(against).collect()
-}
-
-/// The agent's own kernels, where there are other programs beside them.
-pub fn kernels<'a>(set: &Set<'a>) -> Vec<&'a str> {
-    let planned = set.main().plan.workloads.iter();
-    let (programs, own): (Vec<_>, Vec<_>) = planned.partition(|w| w.program.is_some());
-    match programs.is_empty() {
-        true => Vec::new(),
-        false => own.iter().map(|w| w.workload.as_str()).collect(),
-    }
 }
 
 /// Of a set of programs, what they are not.
@@ -170,7 +156,7 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
         );
     }
     text += ".";
-    let here = average(&changes(set, Metric::Throughput, TICKLESS_STOP));
+    let here = set.average(Metric::Throughput, TICKLESS_STOP);
     let printed = paper::averages_of(set.bench(), set.vcpus());
     if let Some((here, printed)) = here.zip(printed) {
         let percent = (here.ratio - 1.0) * 100.0;
@@ -187,17 +173,6 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
         }
     }
     Some(text)
-}
-
-/// The average without the agent's own kernels, in words; none where there are none.
-pub fn without_kernels(set: &Set, metric: Metric, baseline: Mode) -> Option<String> {
-    let kernels = kernels(set);
-    if kernels.is_empty() {
-        return None;
-    }
-    let mut changes = changes(set, metric, baseline);
-    changes.retain(|(name, _)| !kernels.contains(name));
-    Some(change::words(average(&changes)))
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why the baseline's kernel keeps its tick when a vCPU goes idle.
 
-use super::{relative::label, summary::changes};
 use crate::{
-    change::{self, Metric, TICKLESS_STOP},
     number,
-    page::{Section, Table},
-    select::Set,
+    page::Section,
+    set::Set,
+    tables::idle::{counted, table},
 };
 use paratick_core::idle::IdleEntries;
 use std::cmp::Reverse;
@@ -79,37 +78,6 @@ fn kept(set: &Set) -> (u64, u64) {
     })
 }
 
-/// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
-fn table(set: &Set) -> Option<Table> {
-    let mut table = Table::new(
-        format!(
-            "What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)",
-            set.name()
-        ),
-        [
-            "Benchmark",
-            "Looks for the next event",
-            "Tick kept",
-            "RCU callbacks waiting",
-            "VM exits by paratick",
-        ],
-    );
-    let exits = changes(set, Metric::Exits, TICKLESS_STOP);
-    for (name, entries) in counted(set) {
-        let change = exits.iter().find(|(workload, _)| *workload == name);
-        table.row(
-            label(set, name),
-            vec![
-                number::count(entries.decisions as f64),
-                share(entries.kept, entries.decisions),
-                share(entries.rcu_waiting, entries.decisions),
-                change::words(change.and_then(|(_, change)| *change)),
-            ],
-        );
-    }
-    (!table.groups.is_empty()).then_some(table)
-}
-
 /// Whose callbacks RCU had to call, in all benchmarks together; none: no callback was counted.
 fn callbacks(set: &Set) -> Option<String> {
     let mut sum = IdleEntries::default();
@@ -128,23 +96,4 @@ fn callbacks(set: &Set) -> Option<String> {
             number::list(&callbacks)
         )
     })
-}
-
-fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {
-    set.workloads().into_iter().filter_map(|(name, cells)| {
-        let cell = cells.into_iter().find(|cell| cell.mode == TICKLESS_STOP)?;
-        Some((name, cell.idle_entries.as_ref()?))
-    })
-}
-
-fn share(part: u64, all: u64) -> String {
-    match all {
-        // Counted, but a share of nothing is no number.
-        0 => "–".into(),
-        all => format!(
-            "{}{}%",
-            number::count(100.0 * part as f64 / all as f64),
-            number::SPACE
-        ),
-    }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How it was measured, what that cannot say, and how to do it again.
 
-use super::{commands::commands, environment, samples};
+use super::{commands::commands, environment};
 use crate::{
+    input::Input,
     number,
     page::{Block, Section},
-    paper,
-    select::{Selection, Set},
-    Input,
+    paper, samples,
+    set::{Selection, Set},
 };
 use paratick_core::results::Results;
 use std::collections::BTreeMap;
@@ -42,11 +42,12 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
         c.ns_per_instruction.is_some() && !c.parallel_clock && results.plan.vcpus > 1
     };
     let mut items = vec![
-        "Every VM exit between two marks that the workload itself sets is counted, on the host, by its reason and cause; what could not be counted is “not measured”, never 0.".to_string(),
+        "Every VM exit between two marks that the workload itself sets is counted, on the host, by its reason and cause; what could not be counted is “–”, never 0.".to_string(),
     ];
     items.extend(samples::method(selection));
     if emulated {
-        items.push(counted_twice(input));
+        let counted = samples::world_switches(input.results.iter().flat_map(|r| &r.cells));
+        items.push(counted + &not_counted(input));
         items.push("The host is emulated. Its clock is the number of instructions executed: time here is virtual time, and instructions are not cycles. Caches, pipelines and frequency have no part in it.".into());
         items.push("Exit counts are exact. System throughput and execution time depend on what a world switch is taken to cost; nothing here says what it costs on your processor.".into());
     }
@@ -65,34 +66,6 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
     items
 }
 
-/// What the emulator's own count says of the kernel's.
-fn counted_twice(input: &Input) -> String {
-    let cells = input.results.iter().flat_map(|results| &results.cells);
-    let samples: Vec<_> = cells.flat_map(|cell| &cell.samples).collect();
-    let counted = samples
-        .iter()
-        .filter(|s| s.world_switches.is_some() && s.exits.is_some());
-    let equal = counted
-        .clone()
-        .filter(|s| s.world_switches == s.exits)
-        .count();
-    let (counted, all) = (counted.count(), samples.len());
-    match (counted, equal) {
-        (0, _) => "World switches were not counted independently of the exits.".into(),
-        _ if equal == counted && counted == all => format!(
-            "The emulator counted world switches independently of the kernel: equal to the exits in all {} samples.",
-            number::count(all as f64)
-        ),
-        _ => format!(
-            "The emulator counted world switches independently of the kernel in {} of {} samples: equal to the exits in {}.{}",
-            number::count(counted as f64),
-            number::count(all as f64),
-            number::count(equal as f64),
-            not_counted(input)
-        ),
-    }
-}
-
 /// Whose world switches the emulator did not count.
 fn not_counted(input: &Input) -> String {
     let without = input.results.iter().filter_map(|results| {
@@ -107,7 +80,12 @@ fn not_counted(input: &Input) -> String {
         (count > 0).then(|| format!("{name} ({}{several})", number::plural(count, "sample")))
     });
     let without: Vec<String> = without.collect();
-    match without.is_empty() {
+    // Where none were counted, that is said already.
+    let some = input.results.iter().flat_map(|results| &results.cells);
+    let some = some
+        .flat_map(|cell| &cell.samples)
+        .any(|s| s.world_switches.is_some());
+    match without.is_empty() || !some {
         true => String::new(),
         false => format!(" It did not in {}.", without.join("; ")),
     }

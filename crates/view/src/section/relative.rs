@@ -4,16 +4,15 @@
 use super::{
     clock, explain,
     idle_entries::{self, Told},
-    samples,
-    summary::{self, average, changes, printed},
 };
 use crate::{
-    change::{self, Change, Metric, BASELINES, TICKLESS_STOP},
+    change::{self, Change, Metric, BASELINES},
     number,
-    page::{Block, Figure, Section, Table},
-    paper,
-    select::{Selection, Set},
+    page::{Block, Figure, Section},
+    set::{average, Selection, Set},
     svg::forest::{Forest, Panel, Row},
+    table::Table,
+    tables::averages,
 };
 use paratick_core::mode::Mode;
 
@@ -72,7 +71,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     section.text(kind.about);
     section.text(clock::metrics(&sets));
     section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few boots to conclude.");
-    section.table(averages(&sets, kind));
+    section.table(averages::averages(&sets));
     if let Some(text) = explain::stand_ins(&sets) {
         section.text(text);
     }
@@ -84,12 +83,12 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     }
     for set in &sets {
         for baseline in BASELINES {
-            if !changes(set, Metric::Exits, baseline).is_empty() {
+            if let Some(table) = averages::relative(set, baseline) {
                 section.heading(
                     format!("{}-{baseline}", set.slug()),
-                    format!("{} against {baseline}", capital(&set.name())),
+                    format!("{} against {baseline}", number::capital(&set.name())),
                 );
-                section.blocks.push(figure(set, baseline, kind));
+                section.blocks.push(figure(set, baseline, kind, table));
             }
         }
     }
@@ -97,70 +96,22 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     Some(section)
 }
 
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
-}
-
-fn averages(sets: &[&Set], kind: &Kind) -> Table {
-    let mut table = Table::new(
-        format!(
-            "{} of the paper, and here: average change by paratick (here the geometric mean; the paper does not say which mean its own is)",
-            kind.table
-        ),
-        [
-            "Against",
-            "VM exits",
-            "System throughput",
-            summary::name_of_time(sets),
-        ],
+fn figure(set: &Set, baseline: Mode, kind: &Kind, table: Table) -> Block {
+    let title = format!(
+        "{}: paratick relative to {baseline}",
+        number::capital(&set.name())
     );
-    for set in sets {
-        table.group(format!("{} ({})", set.name(), samples::in_words(set)));
-        for baseline in BASELINES {
-            let cells: Vec<String> = Metric::ALL
-                .into_iter()
-                .map(|metric| change::words(average(&changes(set, metric, baseline))))
-                .collect();
-            table.row(baseline.to_string(), cells);
-            let without = |metric| explain::without_kernels(set, metric, baseline);
-            let without: Option<Vec<String>> = Metric::ALL.into_iter().map(without).collect();
-            if let Some(cells) = without {
-                let kernels = explain::kernels(set).join(", ");
-                table.row(format!("{baseline}, without {kernels}"), cells);
-            }
-        }
-        if paper::averages_of(set.bench(), set.vcpus()).is_some() {
-            let cells = Metric::ALL.map(|metric| printed(set, metric, TICKLESS_STOP));
-            table.row("printed in the paper", cells.to_vec());
-        }
-    }
-    table
-}
-
-fn figure(set: &Set, baseline: Mode, kind: &Kind) -> Block {
-    let title = format!("{}: paratick relative to {baseline}", capital(&set.name()));
-    let per_metric = Metric::ALL.map(|metric| changes(set, metric, baseline));
+    let per_metric = Metric::ALL.map(|metric| set.changes(metric, baseline));
     let rows = rows(&per_metric);
-    let paper = paper::averages_of(set.bench(), set.vcpus()).filter(|_| baseline == TICKLESS_STOP);
-    let caption = caption(set, baseline, kind, paper.is_some(), &per_metric);
-    let table = table(set, &title, &rows);
+    let caption = caption(set, baseline, kind, &per_metric);
     let description = describe(&rows);
+    let panel = |metric: Metric| Panel {
+        title: set.name_of(metric).into(),
+        label: format!("change, % ({})", metric.better()),
+        paper: set.printed(metric, baseline),
+    };
     let forest = Forest {
-        panels: Metric::ALL
-            .into_iter()
-            .map(|metric| Panel {
-                title: match metric {
-                    Metric::Time => clock::name_of_time(set).into(),
-                    _ => metric.name().into(),
-                },
-                label: format!("change, % ({})", metric.better()),
-                paper: paper.map(|averages| averages.of(metric)),
-            })
-            .collect(),
+        panels: Metric::ALL.map(panel).into(),
         rows,
     };
     let id = format!("fig-{}-{baseline}", set.slug());
@@ -191,15 +142,14 @@ fn caption(
     set: &Set,
     baseline: Mode,
     kind: &Kind,
-    has_paper: bool,
     per_metric: &[Vec<(&str, Option<Change>)>; 3],
 ) -> String {
     let mut text = format!(
         "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark ({} in each mode), with intervals (an arrow: it goes on). The average is the geometric mean.",
         kind.figure,
-        samples::in_words(set)
+        set.samples()
     );
-    if has_paper {
+    if set.printed(Metric::Exits, baseline).is_some() {
         text += " Dashed: the average that the paper prints.";
     }
     if let Some(cost) = set.main().environment.configuration.exit_cost_ns {
@@ -229,43 +179,11 @@ fn describe(rows: &[Row]) -> String {
     let words: Vec<String> = Metric::ALL
         .iter()
         .zip(average)
-        .map(|(metric, change)| format!("{} {}", metric.name(), change::words(*change)))
+        .map(|(metric, change)| format!("{} {}", metric.name(), change::text(*change)))
         .collect();
     format!(
         "Three panels with a row for each of {}. On average: {}. The table after the figure has every number.",
         number::plural(rows.len().saturating_sub(1), "benchmark"),
         words.join("; ")
     )
-}
-
-fn table(set: &Set, title: &str, rows: &[Row]) -> Table {
-    let mut table = Table::new(
-        title,
-        [
-            "Benchmark",
-            "VM exits",
-            "System throughput",
-            clock::name_of_time(set),
-        ],
-    );
-    for row in rows {
-        let cells = row.changes.iter().map(|change| change::words(*change));
-        table.row(label(set, &row.label), cells.collect());
-    }
-    table
-}
-
-/// With the workload of the paper's suite that it stands for.
-pub fn label(set: &Set, name: &str) -> String {
-    let planned = set
-        .main()
-        .plan
-        .workloads
-        .iter()
-        .find(|w| w.workload == name);
-    let program = planned.and_then(|planned| planned.program.as_ref());
-    match program.and_then(|program| program.stands_for.as_ref()) {
-        Some(other) if other != name => format!("{name} (for {other})"),
-        _ => name.into(),
-    }
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How far the conclusions depend on what a world switch is taken to cost.
 
-use super::{
-    clock, samples,
-    summary::{average, changes},
-};
 use crate::{
     change::{self, Change, Metric, Outcome, BASELINES, PARATICK},
     number,
-    page::{Block, Figure, Section, Table},
-    select::{cost_ns, Selection, Set},
+    page::{Block, Figure, Section},
+    set::{average, cost_ns, Selection, Set},
     svg::curve::{Curve, Curves, Panel},
+    table::Table,
 };
 use paratick_core::{
     exit_cost,
@@ -150,7 +147,7 @@ fn figure(set: &Set) -> Block {
     // One cost shows nothing of how it depends on it.
     if costs > 1 {
         panels.push(panel(
-            &format!("{}, change in %", clock::name_of_time(set)),
+            &format!("{}, change in %", set.name_of(Metric::Time)),
             BASELINES.iter().map(time_curve).collect(),
         ));
     }
@@ -166,7 +163,7 @@ fn figure(set: &Set) -> Block {
     );
     let mut caption = format!(
         "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the other figures.",
-        samples::in_words(set),
+        set.samples(),
         number::count(main_cost)
     );
     if costs > 1 {
@@ -196,7 +193,7 @@ fn measured(set: &Set, baseline: Mode) -> Vec<(f64, Change)> {
     let everywhere = everywhere(set);
     let at = |results: &&Results| {
         let alone = Set::alone(results);
-        let mut changes = changes(&alone, Metric::Time, baseline);
+        let mut changes = alone.changes(Metric::Time, baseline);
         changes.retain(|(name, _)| everywhere.contains(name));
         Some((f64::from(cost_ns(results)), average(&changes)?))
     };
@@ -250,11 +247,10 @@ fn table(caption: &str, curves: &Curves) -> Table {
         for curve in &panel.curves {
             table.group(format!("{}, {}", panel.title, curve.name));
             for (cost, change) in &curve.points {
-                table.row(number::count(*cost), vec![change.words()]);
+                table.row(number::count(*cost), vec![change.text()]);
             }
         }
     }
-    table.groups.retain(|group| !group.rows.is_empty());
     table
 }
 
@@ -265,7 +261,7 @@ fn per_workload(set: &Set) -> Table {
         format!(
             "System throughput of paratick by the cost of a world switch, {}, {} in each mode. Turns at: the smallest cost beyond which the other of the two has the higher throughput, by their medians; –: no such cost, or no difference shown at any of the three",
             set.name(),
-            samples::in_words(set)
+            set.samples()
         ),
         [
             "Benchmark",
@@ -281,7 +277,7 @@ fn per_workload(set: &Set) -> Table {
         let columns = at.map(|cost| throughputs(set, baseline, cost));
         for (nth, (workload, _)) in columns[0].iter().enumerate() {
             let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
-            let mut cells: Vec<String> = changes.into_iter().map(change::words).collect();
+            let mut cells: Vec<String> = changes.into_iter().map(change::text).collect();
             cells.push(conclusion(changes));
             let shown = |change| {
                 let outcome = Metric::Throughput.outcome(change);
@@ -294,7 +290,6 @@ fn per_workload(set: &Set) -> Table {
             table.row(*workload, cells);
         }
     }
-    table.groups.retain(|group| !group.rows.is_empty());
     table
 }
 

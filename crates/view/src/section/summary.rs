@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was found, in a paragraph and a table, computed from the data.
 
-use super::{clock, samples, Source};
+use super::{clock, sources};
 use crate::{
-    change::{self, geometric_mean, Change, Metric, Outcome, BASELINES, PARATICK, TICKLESS_STOP},
+    change::{self, Change, Metric, Outcome, BASELINES, TICKLESS_STOP},
+    input::Input,
     number,
-    page::{Block, Section, Table},
-    paper,
-    select::{Selection, Set},
-    Input,
+    page::{Block, Section},
+    samples,
+    set::{Selection, Set},
+    tables::averages,
 };
 use paratick_core::{mode::Mode, stats::Verdict};
 
-pub(super) fn section<'a>(
-    input: &Input,
-    selection: &Selection,
-    missing: impl Iterator<Item = &'a Source>,
-) -> Section {
+pub fn section(input: &Input, selection: &Selection) -> Section {
     let mut section = Section::new("summary", "Summary");
     if let Some(text) = clock::lead(selection) {
         section.blocks.push(Block::Lead { text });
@@ -31,9 +28,10 @@ pub(super) fn section<'a>(
             section.blocks.push(Block::Lead { text });
             section.list(by_metric);
         }
-        section.table(key_numbers(&sets));
-        section.text("“No difference shown” is a result, and not the same as “equal”. Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own. Of workloads that do not differ, a few in a hundred are told to, by chance: believe a small change of a single one when another run shows it too.");
-        if let Some(text) = samples::of_means(&averages(&sets)) {
+        section.table(averages::averages(&sets));
+        section.text(change::SIGNS);
+        section.text("Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own. Of workloads that do not differ, a few in a hundred are told to, by chance: believe a small change of a single one when another run shows it too.");
+        if let Some(text) = samples::of_means(&averages_of(&sets)) {
             section.text(text);
         }
     } else {
@@ -43,7 +41,7 @@ pub(super) fn section<'a>(
         "In every figure and table a change is that of paratick against the baseline named. {}",
         samples::intervals(selection)
     ));
-    let missing: Vec<String> = missing
+    let missing: Vec<String> = sources::missing(input, selection)
         .map(|source| format!("{} (`{}`)", source.what, source.command))
         .collect();
     if !missing.is_empty() {
@@ -63,32 +61,11 @@ fn summed_up<'s, 'a>(selection: &'s Selection<'a>) -> Vec<&'s Set<'a>> {
     }
 }
 
-/// A change for each workload that has both modes.
-pub fn changes<'a>(
-    set: &Set<'a>,
-    metric: Metric,
-    baseline: Mode,
-) -> Vec<(&'a str, Option<Change>)> {
-    let results = set.main();
-    let workloads = set.workloads().into_iter().map(|(name, _)| name);
-    workloads
-        .filter(|name| results.cell(name, baseline).is_some())
-        .filter_map(|name| Some((name, metric.of(results.cell(name, PARATICK)?, baseline))))
-        .collect()
-}
-
-pub fn average(changes: &[(&str, Option<Change>)]) -> Option<Change> {
-    let measured: Vec<Change> = changes.iter().filter_map(|(_, change)| *change).collect();
-    geometric_mean(&measured)
-}
-
 /// Of every set, in every metric, against every baseline.
-pub fn averages(sets: &[&Set]) -> Vec<Option<Change>> {
+fn averages_of(sets: &[&Set]) -> Vec<Option<Change>> {
     let of = |set: &&Set| {
-        let set = *set;
-        let one = |metric, baseline| average(&changes(set, metric, baseline));
-        let all = BASELINES.map(|baseline| Metric::ALL.map(|metric| one(metric, baseline)));
-        all.concat()
+        let of = |baseline| Metric::ALL.map(|metric| set.average(metric, baseline));
+        BASELINES.map(of).concat()
     };
     sets.iter().flat_map(of).collect()
 }
@@ -165,7 +142,7 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
                 1 => String::new(),
                 _ => format!(" on {}", number::plural(set.vcpus() as usize, "vCPU")),
             };
-            tally.count(metric, &changes(set, metric, baseline), &place);
+            tally.count(metric, &set.changes(metric, baseline), &place);
         }
         tallies.push((metric, tally));
     }
@@ -205,7 +182,7 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
     let mut averages: Vec<Change> = sets
         .iter()
-        .filter_map(|set| average(&changes(set, metric, baseline)))
+        .filter_map(|set| set.average(metric, baseline))
         .collect();
     averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
@@ -240,57 +217,4 @@ fn names(all: &[String]) -> String {
         true => format!("{} and {} more", all[..NAMED].join(", "), all.len() - NAMED),
         false => number::list(all),
     }
-}
-
-/// The averages, with the paper's beside them.
-fn key_numbers(sets: &[&Set]) -> Table {
-    let mut table = Table::new(
-        "Average change by paratick. Paper: what its Tables 2 to 4 print.",
-        [
-            "Set",
-            "VM exits",
-            "in the paper",
-            "System throughput",
-            "in the paper",
-            name_of_time(sets),
-            "in the paper",
-        ],
-    );
-    for baseline in BASELINES {
-        table.group(format!("against {baseline}"));
-        for set in sets {
-            let mut cells = Vec::new();
-            let mut workloads = 0;
-            for metric in Metric::ALL {
-                let changes = changes(set, metric, baseline);
-                workloads = changes.len();
-                cells.push(change::words(average(&changes)));
-                cells.push(printed(set, metric, baseline));
-            }
-            if workloads > 0 {
-                table.row(
-                    format!("{} ({})", set.name(), samples::in_words(set)),
-                    cells,
-                );
-            }
-        }
-    }
-    table.groups.retain(|group| !group.rows.is_empty());
-    table
-}
-
-/// Virtual, where it is so in every set.
-pub fn name_of_time(sets: &[&Set]) -> &'static str {
-    let real = sets.iter().find(|set| !clock::is_emulated(set));
-    let any = real.or(sets.first());
-    any.map_or(Metric::Time.name(), |set| clock::name_of_time(set))
-}
-
-/// The paper's average; it has none against today's kernel.
-pub fn printed(set: &Set, metric: Metric, baseline: Mode) -> String {
-    paper::averages_of(set.bench(), set.vcpus())
-        .filter(|_| baseline == TICKLESS_STOP)
-        .map_or("–".into(), |averages| {
-            number::printed(averages.of(metric))
-        })
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Stacked bars: a group for each workload, a bar for each mode, a part for each cause.
 
-use super::{axis, fit, fit_strong, marks, Anchor, Scale, Size, Svg};
+use super::{
+    canvas::{axis, fit, fit_strong, Anchor, Size, Svg},
+    marks,
+    scale::Scale,
+};
 use crate::number;
 use paratick_core::cause::Cause;
 

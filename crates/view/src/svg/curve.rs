@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Curves of changes over the cost of a world switch: a panel for each metric.
 
-use super::{axis, text_width, Anchor, Scale, Size, Svg};
+use super::{
+    canvas::{axis, text_width, Anchor, Size, Svg},
+    scale::Scale,
+};
 use crate::change::Change;
 
 pub struct Curves {

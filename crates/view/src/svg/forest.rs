@@ -2,7 +2,10 @@
 //! Changes against a baseline: a row for each benchmark, a panel for each metric, a point with its
 //! interval in each.
 
-use super::{axis, fit, text_width, Anchor, Scale, Size, Svg};
+use super::{
+    canvas::{axis, fit, text_width, Anchor, Size, Svg},
+    scale::Scale,
+};
 use crate::{change::Change, number};
 use paratick_core::stats::Verdict;
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Time lines: for each mode who has the processor when, and the exits in between.
 
-use super::{axis, marks, text_width, Anchor, Scale, Size, Svg};
+use super::{
+    canvas::{axis, text_width, Anchor, Size, Svg},
+    marks,
+    scale::Scale,
+};
 use crate::{
     number::plural,
     timeline::{phases, Who},

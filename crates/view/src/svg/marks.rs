@@ -2,7 +2,7 @@
 //! How causes look: a colour each, and for every second one a pattern too, so that neighbours are
 //! told apart without colour.
 
-use super::{text_width, Anchor, Size, Svg};
+use super::canvas::{text_width, Anchor, Size, Svg};
 use paratick_core::cause::Cause;
 
 /// The slant of a cause's hatching, in degrees; none for a plain fill.

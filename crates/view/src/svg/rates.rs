@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Bars, to a scale for each workload, each with its interval, a published value and what a model says.
 
-use super::{axis, fit, fit_strong, Anchor, Scale, Size, Svg};
+use super::{
+    canvas::{axis, fit, fit_strong, Anchor, Size, Svg},
+    scale::Scale,
+};
 use crate::number;
 use paratick_core::stats::Summary;
 
@@ -21,7 +24,7 @@ pub struct Rate {
     pub label: String,
     pub measured: Option<Summary>,
     pub printed: Option<f64>,
-    pub modelled: Vec<f64>,
+    pub modelled: Option<f64>,
 }
 
 const ROW: f64 = 20.0;
@@ -31,7 +34,7 @@ impl Group {
     fn largest(&self) -> f64 {
         let values = self.rates.iter().flat_map(|rate| {
             let measured = rate.measured.map(|summary| summary.high);
-            let modelled = rate.modelled.iter().copied();
+            let modelled = rate.modelled;
             measured.into_iter().chain(rate.printed).chain(modelled)
         });
         values.fold(0.0, f64::max)
@@ -41,7 +44,7 @@ impl Group {
 impl Rates {
     fn has_model(&self) -> bool {
         let mut rates = self.groups.iter().flat_map(|group| &group.rates);
-        rates.any(|rate| !rate.modelled.is_empty())
+        rates.any(|rate| rate.modelled.is_some())
     }
 
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
@@ -107,8 +110,8 @@ fn row(svg: &mut Svg, (scale, largest): (&Scale, f64), y: f64, rate: &Rate, size
         let x = at(printed);
         svg.line((x, y - 9.0), (x, y + 9.0), "printed");
     }
-    for value in &rate.modelled {
-        svg.circle((at(*value), y), 4.0, "not-shown");
+    if let Some(value) = rate.modelled {
+        svg.circle((at(value), y), 4.0, "not-shown");
     }
     svg.text((size.width(), y + 4.0), Anchor::End, "", &text);
 }
@@ -130,7 +133,7 @@ mod tests {
                 method: Method::Range,
             }),
             printed: None,
-            modelled: Vec::new(),
+            modelled: None,
         };
         let group = |rates| Group {
             title: "W".into(),

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick model`: exits computed instead of measured.
 
-mod from;
-mod guests;
-mod layout;
-mod table1;
-
 use crate::{
+    errors::usage,
     input,
     options::{named, number, Format},
 };
@@ -20,6 +16,7 @@ use paratick_core::{
     },
     units::Nanos,
 };
+use paratick_view::model::{guests, recorded, table1};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -114,7 +111,10 @@ struct Options {
 
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.verb {
-        Some(Verb::Table1 { format }) => table1::run(format)?,
+        Some(Verb::Table1 { format }) => {
+            let answer = table1::answer();
+            format.print(&answer, || answer.text())?;
+        }
         None => args.options.run()?,
     }
     Ok(ExitCode::SUCCESS)
@@ -123,12 +123,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
 impl Options {
     fn run(self) -> Result<()> {
         if let Some(path) = &self.from {
-            return from::run(path, self.load_of, self.format);
+            return from(path, self.load_of, self.format);
         }
-        match &self.workload {
-            Some(path) => guests::run(&read(path)?, &path.display().to_string(), self.format),
-            None => guests::run(&self.described(), "these guests", self.format),
-        }
+        let (workload, what) = match &self.workload {
+            Some(path) => (read(path)?, path.display().to_string()),
+            None => (self.described(), "these guests".into()),
+        };
+        let vms = workload
+            .vms()
+            .map_err(|error| usage(format!("cannot model {what}: {error}")))?;
+        let answer = guests::answer(&workload, &vms);
+        self.format.print(&answer, || answer.text())
     }
 
     fn described(&self) -> Workload {
@@ -148,6 +153,19 @@ impl Options {
             vms: vec![guests],
         }
     }
+}
+
+/// Predicts the cells of a results file.
+fn from(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
+    let results = input::results("model", path)?;
+    if let Some(mode) = load_of.filter(|mode| results.cells.iter().all(|cell| cell.mode != *mode)) {
+        let modes: Vec<String> = results.plan.modes.iter().map(Mode::to_string).collect();
+        let modes = modes.join(", ");
+        let why = format!("it has no load of {mode}\nhint: its modes are {modes}");
+        return Err(input::wrong("model", path, why));
+    }
+    let answer = recorded::answer(&results, load_of);
+    format.print(&answer, || answer.text(&path.display().to_string()))
 }
 
 fn read(path: &Path) -> Result<Workload> {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick model table1`.
 
-use super::layout;
 use crate::{
-    bench::number::{decimal, NOTHING},
-    options::Format,
+    number::{decimal, or_nothing, share, time, whole},
+    table::Table,
 };
-use anyhow::Result;
 use paratick_core::model::table1::{
     self, agreeing, most_waits, readings, Reading, Scenario, Syncs, Waits, COUNTINGS, SCENARIOS,
     SYNCS, VCPUS,
@@ -14,7 +12,7 @@ use paratick_core::model::table1::{
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Answer {
+pub struct Answer {
     scenarios: Vec<Row>,
     /// The one in which all eight cells agree.
     agreeing: Reading,
@@ -39,14 +37,13 @@ struct Pair {
     tickless: f64,
 }
 
-pub fn run(format: Format) -> Result<()> {
+pub fn answer() -> Answer {
     let agreeing = agreeing();
-    let answer = Answer {
+    Answer {
         scenarios: SCENARIOS.map(|one| row(&one, &agreeing)).into(),
         agreeing,
         readings: readings(),
-    };
-    format.print(&answer, || answer.text())
+    }
 }
 
 fn row(scenario: &Scenario, agreeing: &Reading) -> Row {
@@ -71,81 +68,68 @@ fn row(scenario: &Scenario, agreeing: &Reading) -> Row {
 }
 
 impl Answer {
-    fn text(&self) -> String {
-        let mut text =
-            "Table 1 of the paper: VM exits in 10 s, 16 vCPUs for each VM, 250 Hz\n\n".to_string();
-        text += &self.three_ways();
-        text += "\n";
-        text += &layout::paragraph(&format!(
+    pub fn text(&self) -> String {
+        let mut three = self.three_ways();
+        three.note(format!(
             "The printed periodic row is half of what the formula gives: 2 × 10 s × {VCPUS} vCPUs × 250 Hz is {}. The tickless row needs a load and an idle period, which the paper does not give: by the formula it is {} to {} for W3, if each of its {SYNCS} synchronizations per second is one idle period.",
-            layout::whole(self.scenarios[0].formula_periodic),
-            layout::whole(self.scenarios[2].formula_tickless_least),
-            layout::whole(self.scenarios[2].formula_tickless_most),
+            whole(self.scenarios[0].formula_periodic),
+            whole(self.scenarios[2].formula_tickless_least),
+            whole(self.scenarios[2].formula_tickless_most),
         ));
-        text += &format!(
-            "\nReadings under which W3 is {}\n\n",
-            layout::whole(self.scenarios[2].printed.tickless)
-        );
-        text += &self.readings();
-        text += "\n";
-        for line in LEGEND {
-            text += &layout::paragraph(line);
-        }
-        text += &layout::paragraph(&Self::impossible());
-        text
+        let mut readings = self.readings_table();
+        LEGEND.into_iter().for_each(|line| readings.note(line));
+        readings.note(Self::impossible());
+        format!("{}\n{}", three.text(), readings.text())
     }
 
-    fn three_ways(&self) -> String {
-        let names = self.scenarios.iter().map(|row| row.name);
-        let head: Vec<&str> = ["", ""].into_iter().chain(names).collect();
-        let mut table = layout::table(&head);
+    fn three_ways(&self) -> Table {
         type Value = fn(&Row) -> String;
         let rows: [(&str, &str, Value); 6] = [
-            ("periodic", "as printed", |row| {
-                layout::whole(row.printed.periodic)
+            ("periodic", "as printed", |row| whole(row.printed.periodic)),
+            ("periodic", "formula 3.1 as written", |row| {
+                whole(row.formula_periodic)
             }),
-            ("", "formula 3.1 as written", |row| {
-                layout::whole(row.formula_periodic)
+            ("periodic", "reading that agrees", |row| {
+                whole(row.agreeing.periodic)
             }),
-            ("", "reading that agrees", |row| {
-                layout::whole(row.agreeing.periodic)
-            }),
-            ("tickless", "as printed", |row| {
-                layout::whole(row.printed.tickless)
-            }),
-            ("", "formula 3.2 as written", |row| {
-                let (least, most) = (row.formula_tickless_least, row.formula_tickless_most);
-                match least == most {
-                    true => layout::whole(least),
-                    false => format!("{}..{}", layout::whole(least), layout::whole(most)),
+            ("tickless", "as printed", |row| whole(row.printed.tickless)),
+            ("tickless", "formula 3.2 as written", |row| {
+                let ends = [row.formula_tickless_least, row.formula_tickless_most];
+                match ends[0] == ends[1] {
+                    true => whole(ends[0]),
+                    false => ends.map(whole).join(".."),
                 }
             }),
-            ("", "reading that agrees", |row| {
-                layout::whole(row.agreeing.tickless)
+            ("tickless", "reading that agrees", |row| {
+                whole(row.agreeing.tickless)
             }),
         ];
-        for (mode, how, value) in rows {
-            let values = self.scenarios.iter().map(value);
-            table.add_row(
-                [mode.to_string(), how.to_string()]
-                    .into_iter()
-                    .chain(values),
-            );
+        let names = self.scenarios.iter().map(|row| row.name);
+        let caption = "Table 1 of the paper: VM exits in 10 s, 16 vCPUs for each VM, 250 Hz";
+        let mut table = Table::new(caption, ["Mode"].into_iter().chain(names));
+        for (place, (mode, how, value)) in rows.into_iter().enumerate() {
+            if place % 3 == 0 {
+                table.group(mode);
+            }
+            table.row(how, self.scenarios.iter().map(value));
         }
-        layout::show(table, 2)
+        table
     }
 
-    fn readings(&self) -> String {
+    fn readings_table(&self) -> Table {
+        let caption = format!(
+            "Readings under which W3 is {}, by what a synchronization blocks",
+            whole(self.scenarios[2].printed.tickless)
+        );
         let head = [
-            "exits are counted as",
-            "a synchronization blocks",
-            "load",
-            "idle period",
+            "Exits are counted as",
+            "Load",
+            "Idle period",
             "W3",
-            "periodic",
+            "Periodic",
             "W4 fits",
         ];
-        let mut table = layout::table(&head);
+        let mut table = Table::new(caption, head);
         let mut last = "";
         for reading in &self.readings {
             let (Some(load), Some(period), Some(exits)) =
@@ -154,33 +138,28 @@ impl Answer {
                 continue;
             };
             let what = reading.counting.what;
-            let mark = if *reading == self.agreeing {
-                "→ "
-            } else {
-                "  "
-            };
-            let shown = if what == last { "" } else { what };
-            last = what;
-            let period = if period == 0.0 {
-                "→ 0".into()
-            } else {
-                layout::time(period)
-            };
-            let no = |yes: bool| if yes { "agrees" } else { "no" }.to_string();
-            table.add_row([
-                shown.to_string(),
+            if std::mem::replace(&mut last, what) != what {
+                table.group(what);
+            }
+            let agrees = *reading == self.agreeing;
+            let mark = if agrees { "→ " } else { "" };
+            let word = |yes: bool, word: &str| if yes { word } else { "no" }.to_string();
+            table.row(
                 format!("{mark}{}", waits(reading.waits)),
-                layout::share(load),
-                period,
-                layout::whole(exits),
-                no(reading.periodic_agrees),
-                reading
-                    .fits_w4
-                    .map_or(NOTHING, |fits| if fits { "yes" } else { "no" })
-                    .into(),
-            ]);
+                [
+                    share(load),
+                    if period == 0.0 {
+                        "→ 0".into()
+                    } else {
+                        time(period)
+                    },
+                    whole(exits),
+                    word(reading.periodic_agrees, "agrees"),
+                    or_nothing(reading.fits_w4, |fits| word(fits, "yes")),
+                ],
+            );
         }
-        layout::show(table, 2)
+        table
     }
 
     /// What no reading can be, from the readings that have no load.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick compare`: what changed from one results file to another.
 
-mod text;
-
 use crate::{errors::usage, input, options::Format};
 use anyhow::{bail, Result};
 use clap::ValueEnum;
@@ -63,7 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Err(usage(nothing_in_common(args, &report)));
     }
     let files = (args.before.as_path(), args.after.as_path());
-    let text = || text::text(&report, files, args.verbose);
+    let text = || paratick_view::compare::text(&report, files, args.verbose);
     args.format.print(&report, text)?;
     match args.fail_on {
         Some(_) if !report.concludes() => bail!(

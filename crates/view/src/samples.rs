@@ -4,13 +4,12 @@
 use crate::{
     change::Change,
     number,
-    select::{cost_ns, Selection, Set},
+    set::{cost_ns, Selection, Set},
 };
 use paratick_core::{
-    results::Results,
+    results::{Cell, Results, Sample},
     stats::{self, Method, MIN_BOOTSTRAP, MIN_VERDICT},
 };
-use std::collections::BTreeMap;
 
 /// What an interval is in these results.
 pub fn intervals(selection: &Selection) -> String {
@@ -29,7 +28,7 @@ pub fn intervals(selection: &Selection) -> String {
 /// The same in detail, with the rounds and what they allow to conclude.
 pub fn method(selection: &Selection) -> Vec<String> {
     let mut items = Vec::new();
-    let counts = by_words(selection, |results| Some(counts(results)));
+    let counts = by_words(selection, |results| Some(Set::alone(results).samples()));
     if !counts.is_empty() {
         items.push(format!(
             "In each round a fresh guest is booted in every mode, in rotating order, and runs each workload. In each mode: {}.",
@@ -64,30 +63,6 @@ pub fn method(selection: &Selection) -> Vec<String> {
         );
     }
     items
-}
-
-/// `2 boots × 2 runs` of each workload and mode, as there are: where a bench was interrupted or
-/// continued, some have more than others.
-pub fn counts(results: &Results) -> String {
-    let (mut boots, mut runs) = (Vec::new(), Vec::new());
-    for cell in &results.cells {
-        let mut by_round: BTreeMap<u32, usize> = BTreeMap::new();
-        for sample in &cell.samples {
-            *by_round.entry(sample.round).or_default() += 1;
-        }
-        boots.push(by_round.len());
-        runs.extend(by_round.into_values());
-    }
-    format!("{} × {}", range(&boots, "boot"), range(&runs, "run"))
-}
-
-fn range(counts: &[usize], what: &str) -> String {
-    let least = counts.iter().min().copied().unwrap_or(0);
-    let most = counts.iter().max().copied().unwrap_or(0);
-    match least == most {
-        true => number::plural(most, what),
-        false => format!("{least} to {most} {what}s"),
-    }
 }
 
 /// What averages of these changes cannot say, if anything.
@@ -139,7 +114,21 @@ fn confidence() -> String {
     format!("{:.0} %", stats::CONFIDENCE * 100.0)
 }
 
-/// In a caption.
-pub fn in_words(set: &Set) -> String {
-    counts(set.main())
+/// What the emulator's own count of these cells says of the kernel's.
+pub fn world_switches<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
+    let samples: Vec<_> = cells.flat_map(|cell| &cell.samples).collect();
+    let pair = |sample: &&Sample| sample.world_switches.zip(sample.exits);
+    let pairs: Vec<(u64, u64)> = samples.iter().filter_map(pair).collect();
+    let equal = pairs.iter().filter(|(switches, exits)| switches == exits);
+    let [all, counted, equal] = [samples.len(), pairs.len(), equal.count()];
+    let [of_all, of_counted, in_equal] = [all, counted, equal].map(|n| number::count(n as f64));
+    match () {
+        () if counted == 0 => "World switches were not counted independently of the exits.".into(),
+        () if equal == all => format!(
+            "The emulator counted world switches independently of the kernel: equal to the exits in all {of_all} samples."
+        ),
+        () => format!(
+            "The emulator counted world switches independently of the kernel in {of_counted} of {of_all} samples: equal to the exits in {in_equal}."
+        ),
+    }
 }

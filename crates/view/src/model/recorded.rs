@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recorded result: what the models predict for its loads, beside what was measured.
 
-use super::layout;
-use crate::{bench::number::NOTHING, input, options::Format};
-use anyhow::Result;
+use super::range::Range;
+use crate::{
+    number::{or_nothing, plural, share, time, whole, NOTHING},
+    table::{wrap, Table},
+};
 use paratick_core::{
     cause::Cause,
     mode::Mode,
     model::{
-        measured::{measured_timer_exits, observe_cell, predict_all, Observed, Predicted},
+        measured::{measured_timer_exits, observe_cell, predict_all, Observed},
         Load, TickModel,
     },
     results::{Cell, Results},
     stats,
 };
 use serde::Serialize;
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 /// Below so many exits a few stray timers of the kernel weigh more than what is modelled.
 const FEW: f64 = 50.0;
@@ -24,7 +26,7 @@ const FEW: f64 = 50.0;
 const CAUSES: [Cause; 3] = [Cause::Arm, Cause::Expiry, Cause::HostTick];
 
 #[derive(Serialize)]
-struct Answer {
+pub struct Answer {
     bench: String,
     vcpus: u32,
     guests: u32,
@@ -56,32 +58,15 @@ struct Row {
     measured_by_cause: BTreeMap<Cause, f64>,
 }
 
-#[derive(Serialize)]
-struct Range {
-    least: f64,
-    likely: f64,
-    most: f64,
-}
-
-pub fn run(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
-    let results = input::results("model", path)?;
-    if let Some(mode) = load_of.filter(|mode| results.cells.iter().all(|cell| cell.mode != *mode)) {
-        let modes: Vec<String> = results.plan.modes.iter().map(Mode::to_string).collect();
-        let modes = modes.join(", ");
-        let why = format!("it has no load of {mode}\nhint: its modes are {modes}");
-        return Err(input::wrong("model", path, why));
-    }
-    let answer = Answer {
+/// Predicts every cell from its own load, or from that of `load_of`.
+pub fn answer(results: &Results, load_of: Option<Mode>) -> Answer {
+    let cells = results.cells.iter();
+    Answer {
         bench: results.bench.clone(),
         vcpus: results.plan.vcpus,
         guests: results.plan.guests,
-        cells: results
-            .cells
-            .iter()
-            .map(|cell| row(&results, cell, load_of))
-            .collect(),
-    };
-    format.print(&answer, || answer.text(path))
+        cells: cells.map(|cell| row(results, cell, load_of)).collect(),
+    }
 }
 
 fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
@@ -110,21 +95,17 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
         load: of(|load| Some(load.busy)),
         idle_periods: of(|load| Some(load.idle_periods())),
         idle_period: of(Load::idle_period),
-        predicted: predicted.as_ref().map(range),
+        predicted: predicted.as_ref().map(|predicted| Range {
+            least: predicted.least,
+            likely: predicted.likely,
+            most: predicted.most,
+        }),
         measured,
         error: ratio.map(|(likely, measured)| likely / measured - 1.0),
         predicted_by_cause: predicted
             .map(|predicted| predicted.by_cause)
             .unwrap_or_default(),
         measured_by_cause: by_cause(&own),
-    }
-}
-
-fn range(predicted: &Predicted) -> Range {
-    Range {
-        least: predicted.least,
-        likely: predicted.likely,
-        most: predicted.most,
     }
 }
 
@@ -143,67 +124,51 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Answer {
-    fn text(&self, path: &Path) -> String {
-        let guests = match self.guests {
-            1 => "one guest".to_string(),
-            guests => format!("{guests} guests"),
-        };
-        let mut text = format!(
-            "{} ({}): {guests} of {} vCPUs\nTimer exits as predicted from the loads that were measured, and as counted\n\n",
-            path.display(),
-            self.bench,
-            self.vcpus
-        );
-        text += &self.table();
+    /// `name` is the file's.
+    pub fn text(&self, name: &str) -> String {
+        let guests = plural(self.guests as usize, "guest");
+        let vcpus = plural(self.vcpus as usize, "vCPU");
+        let mut text = format!("{name} ({}): {guests} of {vcpus}\n\n", self.bench);
+        text += &self.table().text();
         text += "\n";
-        for line in LEGEND {
-            text += &layout::paragraph(line);
-        }
+        text.extend(LEGEND.map(wrap));
         text
     }
 
-    fn table(&self) -> String {
+    fn table(&self) -> Table {
         let head = [
-            "workload",
-            "mode",
-            "load",
-            "idle period",
-            "predicted",
-            "counted",
-            "error",
+            "Mode",
+            "Load",
+            "Idle period",
+            "Predicted",
+            "Counted",
+            "Error",
         ];
-        let head: Vec<&str> = head.into_iter().chain(CAUSES.map(Cause::name)).collect();
-        let mut table = layout::table(&head);
+        let head = head.into_iter().chain(CAUSES.map(Cause::name));
+        let caption = "Timer exits as predicted from the loads that were measured, and as counted";
+        let mut table = Table::new(caption, head);
         let mut last = "";
         for row in &self.cells {
-            let workload = if row.workload == last {
-                ""
-            } else {
-                &row.workload
-            };
-            last = &row.workload;
+            if row.workload != last {
+                table.group(&row.workload);
+                last = &row.workload;
+            }
+            let cells = row.fields().into_iter();
             let causes = CAUSES.map(|cause| row.cause(cause));
-            table.add_row(
-                [workload.to_string(), row.mode.to_string()]
-                    .into_iter()
-                    .chain(row.fields())
-                    .chain(causes),
-            );
+            table.row(row.mode.to_string(), cells.chain(causes));
         }
-        layout::show(table, 2)
+        table
     }
 }
 
 impl Row {
     fn fields(&self) -> [String; 5] {
-        let or_nothing = |text: Option<String>| text.unwrap_or(NOTHING.into());
-        let predicted = self.predicted.as_ref();
         [
-            or_nothing(self.load.map(layout::share)),
-            or_nothing(self.idle_period.map(layout::time)),
-            or_nothing(predicted.map(|range| layout::range(range.least, range.likely, range.most))),
-            or_nothing(self.measured.map(layout::whole)),
-            or_nothing(self.error_text()),
+            or_nothing(self.load, share),
+            or_nothing(self.idle_period, time),
+            or_nothing(self.predicted.as_ref(), Range::text),
+            or_nothing(self.measured, whole),
+            or_nothing(self.error_text(), |text| text),
         ]
     }
 
@@ -226,7 +191,7 @@ impl Row {
         let measured = self.measured_by_cause.get(&cause);
         match predicted.zip(measured) {
             Some((predicted, measured)) => {
-                format!("{}/{}", layout::whole(*predicted), layout::whole(*measured))
+                format!("{}/{}", whole(*predicted), whole(*measured))
             }
             None => NOTHING.into(),
         }

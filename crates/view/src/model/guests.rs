@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests that the user describes, in every model.
 
-use super::layout;
-use crate::{bench::number::NOTHING, errors::usage, options::Format};
-use anyhow::Result;
+use super::range::Range;
+use crate::{
+    number::{or_nothing, plural, share, time, whole},
+    table::{wrap, Table},
+};
 use paratick_core::{
     cause::Cause,
     model::{
@@ -26,7 +28,7 @@ const CAUSES: [Cause; 6] = [
 ];
 
 #[derive(Serialize)]
-struct Answer {
+pub struct Answer {
     time_ns: Nanos,
     guests: Vec<Described>,
     models: Vec<Row>,
@@ -54,22 +56,8 @@ struct Row {
     by_cause: Exits,
 }
 
-#[derive(Serialize)]
-struct Range {
-    least: f64,
-    likely: f64,
-    most: f64,
-}
-
-pub fn run(workload: &Workload, what: &str, format: Format) -> Result<()> {
-    let vms = workload
-        .vms()
-        .map_err(|error| usage(format!("cannot model {what}: {error}")))?;
-    let answer = answer(workload, &vms);
-    format.print(&answer, || answer.text())
-}
-
-fn answer(workload: &Workload, vms: &[Vm]) -> Answer {
+/// Of `workload`, whose guests are `vms`.
+pub fn answer(workload: &Workload, vms: &[Vm]) -> Answer {
     let described = |(guests, vm): (&Guests, &Vm)| Described {
         name: guests.name.clone().filter(|name| name != "--load"),
         vm: *vm,
@@ -102,41 +90,28 @@ fn row(model: TickModel, vms: &[Vm], time: Nanos) -> Row {
 }
 
 impl Answer {
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for guests in &self.guests {
-            text += &layout::paragraph(&guests.text());
-        }
-        text += &format!(
-            "\nVM exits in {}, all guests together\n{}",
-            self.time_ns,
-            self.table()
-        );
-        text += "\n";
-        for guests in &self.guests {
-            text += &layout::paragraph(&guests.crossover_text());
-        }
-        for line in LEGEND {
-            text += &layout::paragraph(line);
-        }
+    pub fn text(&self) -> String {
+        let guests = self.guests.iter().map(|guests| wrap(&guests.text()));
+        let crossovers = self
+            .guests
+            .iter()
+            .map(|guests| wrap(&guests.crossover_text()));
+        let mut text: String = guests.collect();
+        text += &format!("\n{}\n", self.table().text());
+        text.extend(crossovers.chain(LEGEND.into_iter().map(wrap)));
         text
     }
 
-    fn table(&self) -> String {
-        let head = ["model", "managing timers"].into_iter();
-        let head: Vec<&str> = head.chain(CAUSES.map(Cause::name)).collect();
-        let mut table = layout::table(&head);
+    fn table(&self) -> Table {
+        let head = ["Model", "Managing timers"].into_iter();
+        let caption = format!("VM exits in {}, all guests together", self.time_ns);
+        let mut table = Table::new(caption, head.chain(CAUSES.map(Cause::name)));
         for row in &self.models {
-            let managing = &row.managing;
-            let exits = |cause| match row.by_cause.get(cause) {
-                Some(exits) => layout::whole(exits),
-                None => NOTHING.into(),
-            };
-            let name = row.model.to_string();
-            let managing = layout::range(managing.least, managing.likely, managing.most);
-            table.add_row([name, managing].into_iter().chain(CAUSES.map(exits)));
+            let exits = |cause| or_nothing(row.by_cause.get(cause), whole);
+            let cells = [row.managing.text()].into_iter().chain(CAUSES.map(exits));
+            table.row(row.model.to_string(), cells);
         }
-        layout::show(table, 1)
+        table
     }
 }
 
@@ -151,18 +126,12 @@ impl Described {
     fn text(&self) -> String {
         let (vm, load) = (&self.vm, &self.vm.load);
         let name = self.name.as_ref().map(|name| format!("{name}: "));
-        let vms = match vm.count {
-            1 => "1 VM".to_string(),
-            count => format!("{count} VMs"),
-        };
-        let vcpus = match vm.vcpus {
-            1 => "1 vCPU".to_string(),
-            vcpus => format!("{vcpus} vCPUs"),
-        };
+        let vms = plural(vm.count as usize, "VM");
+        let vcpus = plural(vm.vcpus as usize, "vCPU");
         let idle = match load.idle_period() {
             Some(period) => format!(
                 "idle for {} at a time, woken by {}",
-                layout::time(period),
+                time(period),
                 self.woken_by()
             ),
             None if load.busy < 1.0 => "never woken".into(),
@@ -173,7 +142,7 @@ impl Described {
             name.unwrap_or_default(),
             vm.hz,
             vm.host_hz,
-            layout::share(load.busy)
+            share(load.busy)
         )
     }
 
@@ -199,18 +168,18 @@ impl Described {
         let kernels = match found.kernels {
             Some((least, most)) => format!(
                 "; by what Linux does, from {} to {}",
-                layout::time(least.0),
-                layout::time(most.0)
+                time(least.0),
+                time(most.0)
             ),
             None => String::new(),
         };
         format!(
             "Cross-over{}: by the formulas tickless costs less than periodic if idle periods are longer than {}{kernels}. As the paper words it (3.3): the tick period / vCPUs that share a pCPU = {} / {} = {}.",
             name.unwrap_or_default(),
-            layout::time(formulas.0),
+            time(formulas.0),
             self.vm.hz.period().unwrap_or_default(),
             self.sharing,
-            layout::time(statement.0)
+            time(statement.0)
         )
     }
 }

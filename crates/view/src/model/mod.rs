@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `paratick model` answers: values for programs, and texts for people.
+
+pub mod guests;
+mod range;
+pub mod recorded;
+pub mod table1;

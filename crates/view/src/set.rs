@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which of the files given is for what.
+
+use crate::{
+    change::{geometric_mean, Change, Metric, PARATICK, TICKLESS_STOP},
+    number, paper,
+};
+use paratick_core::{
+    mode::Mode,
+    results::{Cell, Results},
+};
+use std::collections::BTreeMap;
+
+/// One bench in one size, measured at one or several costs of a world switch.
+#[derive(Clone, Debug)]
+pub struct Set<'a> {
+    /// By cost, the lowest first; never empty.
+    by_cost: Vec<&'a Results>,
+}
+
+impl<'a> Set<'a> {
+    /// Of a single result.
+    pub fn alone(results: &'a Results) -> Self {
+        Set {
+            by_cost: vec![results],
+        }
+    }
+
+    /// The one that figures are drawn from: the middle of the costs.
+    pub fn main(&self) -> &'a Results {
+        self.by_cost[self.by_cost.len() / 2]
+    }
+
+    pub fn by_cost(&self) -> &[&'a Results] {
+        &self.by_cost
+    }
+
+    pub fn bench(&self) -> &'a str {
+        &self.main().bench
+    }
+
+    pub fn vcpus(&self) -> u32 {
+        self.main().plan.vcpus
+    }
+
+    /// As the paper names its sizes, where it does.
+    pub fn name(&self) -> String {
+        match (self.bench(), self.vcpus()) {
+            ("multithreaded", 4) => "multithreaded, small (4 vCPUs)".into(),
+            ("multithreaded", 16) => "multithreaded, medium (16 vCPUs)".into(),
+            ("multithreaded", 64) => "multithreaded, large (64 vCPUs)".into(),
+            ("sequential", 1) => "sequential".into(),
+            ("io", 1) => "input and output".into(),
+            ("table1", vcpus) => format!(
+                "Table 1, {} with {vcpus} vCPUs",
+                number::plural(self.main().plan.guests as usize, "guest")
+            ),
+            ("quick", vcpus) => format!(
+                "small workloads ({})",
+                number::plural(vcpus as usize, "vCPU")
+            ),
+            (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
+        }
+    }
+
+    /// For ids within the page.
+    pub fn slug(&self) -> String {
+        let plan = &self.main().plan;
+        format!("{}-{}x{}", self.bench(), plan.guests, plan.vcpus)
+    }
+
+    /// Cells by workload, in the results' order.
+    pub fn workloads(&self) -> Vec<(&'a str, Vec<&'a Cell>)> {
+        let mut groups: Vec<(&str, Vec<&Cell>)> = Vec::new();
+        for cell in &self.main().cells {
+            match groups.iter_mut().find(|(name, _)| *name == cell.workload) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((&cell.workload, vec![cell])),
+            }
+        }
+        groups
+    }
+
+    /// What paratick changes against `baseline`: of each workload that has both modes.
+    pub fn changes(&self, metric: Metric, baseline: Mode) -> Vec<(&'a str, Option<Change>)> {
+        let results = self.main();
+        let workloads = self.workloads().into_iter().map(|(name, _)| name);
+        workloads
+            .filter(|name| results.cell(name, baseline).is_some())
+            .filter_map(|name| Some((name, metric.of(results.cell(name, PARATICK)?, baseline))))
+            .collect()
+    }
+
+    pub fn average(&self, metric: Metric, baseline: Mode) -> Option<Change> {
+        average(&self.changes(metric, baseline))
+    }
+
+    /// The paper's average; it has none against today's kernel.
+    pub fn printed(&self, metric: Metric, baseline: Mode) -> Option<f64> {
+        let averages = paper::averages_of(self.bench(), self.vcpus());
+        let averages = averages.filter(|_| baseline == TICKLESS_STOP);
+        averages.map(|averages| averages.of(metric))
+    }
+
+    /// A benchmark with the workload of the paper's suite that it stands for.
+    pub fn label(&self, name: &str) -> String {
+        let mut planned = self.main().plan.workloads.iter();
+        let planned = planned.find(|planned| planned.workload == name);
+        let program = planned.and_then(|planned| planned.program.as_ref());
+        match program.and_then(|program| program.stands_for.as_ref()) {
+            Some(other) if other != name => format!("{name} (for {other})"),
+            _ => name.into(),
+        }
+    }
+
+    /// `2 boots × 2 runs` of each workload and mode.
+    pub fn samples(&self) -> String {
+        counts(self.main())
+    }
+
+    /// Whether the paper averages its metrics.
+    pub fn is_evaluated(&self) -> bool {
+        ["sequential", "multithreaded", "io"].contains(&self.bench())
+    }
+
+    pub fn is_emulated(&self) -> bool {
+        let configuration = &self.main().environment.configuration;
+        configuration.ns_per_instruction.is_some()
+    }
+
+    /// The metric's name, and whether its time is virtual.
+    pub fn name_of(&self, metric: Metric) -> &'static str {
+        match metric {
+            Metric::Time if self.is_emulated() => "Execution time (virtual)",
+            _ => metric.name(),
+        }
+    }
+}
+
+pub fn average(changes: &[(&str, Option<Change>)]) -> Option<Change> {
+    let measured: Vec<Change> = changes.iter().filter_map(|(_, change)| *change).collect();
+    geometric_mean(&measured)
+}
+
+/// Names of the metrics in these sets: time is called virtual where it is so in every set.
+pub fn metrics(sets: &[&Set]) -> [&'static str; 3] {
+    let real = sets.iter().find(|set| !set.is_emulated());
+    let any = real.or(sets.first());
+    Metric::ALL.map(|metric| any.map_or(metric.name(), |set| set.name_of(metric)))
+}
+
+/// `2 boots × 2 runs` of each workload and mode, as there are: where a bench was interrupted or
+/// continued, some have more than others.
+fn counts(results: &Results) -> String {
+    let (mut boots, mut runs) = (Vec::new(), Vec::new());
+    for cell in &results.cells {
+        let mut by_round: BTreeMap<u32, usize> = BTreeMap::new();
+        for sample in &cell.samples {
+            *by_round.entry(sample.round).or_default() += 1;
+        }
+        boots.push(by_round.len());
+        runs.extend(by_round.into_values());
+    }
+    format!(
+        "{} × {}",
+        least_to_most(&boots, "boot"),
+        least_to_most(&runs, "run")
+    )
+}
+
+fn least_to_most(counts: &[usize], what: &str) -> String {
+    let least = counts.iter().min().copied().unwrap_or(0);
+    let most = counts.iter().max().copied().unwrap_or(0);
+    match least == most {
+        true => number::plural(most, what),
+        false => format!("{least} to {most} {what}s"),
+    }
+}
+
+/// What the emulator was told to charge for a world switch; 0 where it was told nothing.
+pub fn cost_ns(results: &Results) -> u32 {
+    results.environment.configuration.exit_cost_ns.unwrap_or(0)
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Selection<'a> {
+    sets: Vec<Set<'a>>,
+}
+
+impl<'a> Selection<'a> {
+    /// Of results of which no two are [`alike`].
+    pub fn new(results: &'a [Results]) -> Self {
+        let mut groups: BTreeMap<_, Vec<&Results>> = BTreeMap::new();
+        for result in results {
+            let (plan, bench) = (&result.plan, result.bench.as_str());
+            let order = BENCHES.iter().position(|name| *name == bench);
+            let key = (order, plan.vcpus, plan.guests, bench);
+            groups.entry(key).or_default().push(result);
+        }
+        let sets = groups.into_values().map(|mut by_cost| {
+            by_cost.sort_by_key(|result| cost_ns(result));
+            Set { by_cost }
+        });
+        Selection {
+            sets: sets.collect(),
+        }
+    }
+
+    pub fn of<'s>(&'s self, bench: &'s str) -> impl Iterator<Item = &'s Set<'a>> + 's {
+        self.sets.iter().filter(move |set| set.bench() == bench)
+    }
+
+    pub fn all(&self) -> &[Set<'a>] {
+        &self.sets
+    }
+
+    /// Every file that is shown.
+    pub fn results(&self) -> impl Iterator<Item = &'a Results> + '_ {
+        let results = self.sets.iter().flat_map(|set| &set.by_cost);
+        results.copied()
+    }
+
+    /// Those whose metrics the paper averages.
+    pub fn evaluated(&self) -> Vec<&Set<'a>> {
+        self.sets.iter().filter(|set| set.is_evaluated()).collect()
+    }
+}
+
+const BENCHES: [&str; 5] = ["table1", "sequential", "multithreaded", "io", "quick"];
+
+/// Whether a section can show a result of `bench`.
+pub fn is_known(bench: &str) -> bool {
+    BENCHES.contains(&bench)
+}
+
+/// Whether a report can show only one of them.
+pub fn alike(one: &Results, other: &Results) -> bool {
+    let what = |results: &Results| (results.plan.vcpus, results.plan.guests, cost_ns(results));
+    one.bench == other.bench && what(one) == what(other)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why the baseline's kernel keeps its tick when a vCPU goes idle.
+
+use crate::{
+    change::{self, Metric, TICKLESS_STOP},
+    number::{self, count},
+    set::Set,
+    table::Table,
+};
+use paratick_core::idle::IdleEntries;
+
+/// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
+pub fn table(set: &Set) -> Option<Table> {
+    let mut table = Table::new(
+        format!(
+            "What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)",
+            set.name()
+        ),
+        [
+            "Benchmark",
+            "Looks for the next event",
+            "Tick kept",
+            "RCU callbacks waiting",
+            "VM exits by paratick",
+        ],
+    );
+    let exits = set.changes(Metric::Exits, TICKLESS_STOP);
+    for (name, entries) in counted(set) {
+        let change = exits.iter().find(|(workload, _)| *workload == name);
+        table.row(
+            set.label(name),
+            [
+                count(entries.decisions as f64),
+                share(entries.kept, entries.decisions),
+                share(entries.rcu_waiting, entries.decisions),
+                change::text(change.and_then(|(_, change)| *change)),
+            ],
+        );
+    }
+    (!table.is_empty()).then_some(table)
+}
+
+/// What was counted in each benchmark.
+pub fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {
+    set.workloads().into_iter().filter_map(|(name, cells)| {
+        let cell = cells.into_iter().find(|cell| cell.mode == TICKLESS_STOP)?;
+        Some((name, cell.idle_entries.as_ref()?))
+    })
+}
+
+fn share(part: u64, all: u64) -> String {
+    match all {
+        // Counted, but a share of nothing is no number.
+        0 => number::NOTHING.into(),
+        all => format!(
+            "{}{}%",
+            count(100.0 * part as f64 / all as f64),
+            number::SPACE
+        ),
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The tables of results: the terminal and the report show the same ones.
+
+pub mod averages;
+pub mod bench;
+pub mod cycle;
+pub mod exits;
+pub mod idle;
+pub mod table1;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Results as text for a terminal: the tables of the report, and what cannot be concluded.
+
+use crate::{
+    change::{self, Metric, BASELINES},
+    number::plural,
+    samples,
+    set::{Selection, Set},
+    table::{wrap, Table},
+    tables::{averages, bench, cycle, exits, idle, table1},
+};
+use paratick_core::{
+    exits::WindowCounts,
+    results::{Figure, Results},
+    stats::{Verdict, MIN_VERDICT},
+    timeline::Timeline,
+};
+
+/// Everything that a bench measured.
+pub fn results(results: &Results) -> String {
+    let set = Set::alone(results);
+    let mut text = heading(&set);
+    if results.cells.is_empty() {
+        return text + "\nNothing was measured.\n";
+    }
+    for table in tables(&set) {
+        text += &format!("\n{}", table.text());
+    }
+    text += "\n";
+    for line in notes(&set) {
+        text += &wrap(&line);
+    }
+    text
+}
+
+fn heading(set: &Set) -> String {
+    let (plan, environment) = (&set.main().plan, &set.main().environment);
+    let host = match environment.configuration.accelerator.as_deref() {
+        Some("tcg") => "an emulated host",
+        Some(_) => "a virtual host",
+        None => "this machine",
+    };
+    let hz = environment.configuration.hz.map(|hz| format!(", {hz}"));
+    let vcpus = plural(plan.vcpus as usize, "vCPU");
+    let guests = match plan.guests {
+        1 => format!("Guests of {vcpus}"),
+        several => format!("{several} guests of {vcpus} side by side"),
+    };
+    format!(
+        "{guests} on {host}, Linux {}{}; {} of each workload and mode\n",
+        environment.kernel_version,
+        hz.unwrap_or_default(),
+        set.samples()
+    )
+}
+
+/// What was counted, and what the bench is about.
+fn tables(set: &Set) -> Vec<Table> {
+    let mut tables = vec![bench::counts(set)];
+    if set.bench() == "table1" {
+        tables.push(table1::table(&table1::entries(&[set])));
+        return tables;
+    }
+    let relative = BASELINES
+        .into_iter()
+        .filter_map(|mode| averages::relative(set, mode));
+    let relative: Vec<Table> = relative.collect();
+    if set.is_evaluated() && !relative.is_empty() {
+        tables.extend(relative);
+        tables.push(averages::averages(&[set]));
+        tables.extend(idle::table(set));
+    } else {
+        tables.extend(
+            Metric::ALL
+                .into_iter()
+                .filter_map(|metric| bench::versus(set, metric)),
+        );
+    }
+    tables
+}
+
+/// What the signs mean, what was checked, and what the reader might conclude and should not.
+fn notes(set: &Set) -> Vec<String> {
+    let results = set.main();
+    let selection = Selection::new(std::slice::from_ref(results));
+    let mut lines = vec![
+        format!("{} {}", samples::intervals(&selection), change::SIGNS),
+        samples::world_switches(results.cells.iter()),
+    ];
+    if !results.is_complete() {
+        lines.push("Not everything that was planned has been measured: --resume goes on.".into());
+    }
+    let rounds = results.plan.rounds as usize;
+    if rounds < MIN_VERDICT {
+        lines.push(format!(
+            "With {}: how boots differ from each other is known from {MIN_VERDICT} (--rounds).",
+            plural(rounds, "round")
+        ));
+    }
+    for baseline in BASELINES {
+        let open = results.cells.iter().filter(|cell| {
+            let compared = cell.versus(baseline, Figure::Exits);
+            compared.is_some_and(|c| c.verdict == Verdict::NoDifferenceShown)
+        });
+        let open: Vec<_> = open
+            .map(|cell| format!("{} {}", cell.workload, cell.mode))
+            .collect();
+        if !open.is_empty() {
+            let open = open.join(", ");
+            lines.push(format!(
+                "No difference in exits shown against {baseline}: {open}."
+            ));
+        }
+    }
+    let busy = results.cells.iter().any(|cell| cell.workload == "cpu");
+    if busy && set.is_emulated() && results.plan.vcpus > 1 {
+        lines.push("cpu: the emulator's CPUs share one clock, so busy vCPUs get less work done per tick than on hardware.".into());
+    }
+    lines
+}
+
+/// The chosen cycle of every mode.
+pub fn timeline(timeline: &Timeline) -> String {
+    let lengths = cycle::lengths(timeline).map(|text| format!("\n{}", wrap(&text)));
+    cycle::table(timeline).text() + &lengths.unwrap_or_default()
+}
+
+/// One table for each window; `whole` is the one around a command that marked none itself.
+pub fn windows(windows: &[WindowCounts], whole: u32) -> String {
+    let table = |window: &WindowCounts| {
+        let name = match window.window {
+            number if number == whole => "the command".into(),
+            number => format!("window {number}"),
+        };
+        format!("\n{}", exits::table(window, &name).text())
+    };
+    match windows.is_empty() {
+        true => "no window of exits was closed\n".into(),
+        false => windows.iter().map(table).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
