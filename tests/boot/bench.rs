@@ -66,19 +66,22 @@ fn an_interrupted_bench_keeps_its_guests_and_goes_on_where_it_was() {
     assert_eq!(second.wait().unwrap().code(), Some(0));
     let all = read(&file);
     assert!(all.is_complete());
-    assert_eq!(all.cells[0].samples[0], kept.cells[0].samples[0]);
+    assert_eq!(all.cells[0].samples()[0], kept.cells[0].samples()[0]);
     check_counts(&all);
 }
 
 /// Every sample has both counts, and they are equal.
 fn check_counts(results: &Results) {
-    for sample in results.cells.iter().flat_map(|cell| &cell.samples) {
+    for sample in results.cells.iter().flat_map(|cell| cell.samples()) {
         let switches = sample
             .world_switches
             .expect("the lab's emulator counts them");
-        assert_eq!(sample.exits, Some(switches));
+        assert_eq!(
+            sample.exits.as_ref().map(|exits| exits.total),
+            Some(switches)
+        );
         assert!(sample.problems.is_empty());
-        let vcpus: u64 = sample.per_vcpu.iter().map(|vcpu| vcpu.exits).sum();
+        let vcpus: u64 = sample.per_vcpu.iter().map(|vcpu| vcpu.total).sum();
         assert_eq!(vcpus, switches);
     }
     // A periodic tick goes on in an idle guest: the bench must see what is known to be so.

@@ -58,7 +58,7 @@ fn busy(vcpus: u32, parallel_clock: bool) -> Busy {
     let guest = guest_on(&host, kernel(), vcpus, "tickless", &[]);
     let measured = workload(&host, &guest, "cpu", &["--work", "50"]);
     let windows = guest.windows().unwrap();
-    let ticks = windows[0].by_cause()[&Cause::Expiry];
+    let ticks = windows[0].cause(Cause::Expiry);
     let (switches, instructions) = emulated(&host);
     assert_eq!(measured.exits, switches);
     let kinds = ["user", "system", "idle", "steal"];

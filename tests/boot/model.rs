@@ -36,7 +36,7 @@ fn predicted_and_counted_timer_exits_agree() {
     for (workload, name) in POINTS {
         let cell = results.cell(workload, mode(name)).unwrap();
         let observed = measured::observe_cell(&results, cell);
-        let predicted = measured::predict_all(TickModel::of(cell.mode), &observed).unwrap();
+        let predicted = measured::predict_all(TickModel::of(cell.subject.mode), &observed).unwrap();
         let counted = measured::measured_timer_exits(&observed).unwrap();
         let error = predicted.likely / counted - 1.0;
         println!("{workload}, {name}: {predicted:?}, counted {counted}");

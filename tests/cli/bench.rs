@@ -168,7 +168,7 @@ fn a_recorded_file_is_shown_as_tables_and_as_json() {
     let recorded = paratick_core::results::read(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(shown.cells.len(), recorded.cells.len());
     for (shown, recorded) in shown.cells.iter().zip(&recorded.cells) {
-        assert_eq!(shown.samples, recorded.samples);
+        assert_eq!(shown.samples(), recorded.samples());
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::support::paratick;
 use crate::synthetic::{self, Bench};
 use paratick_core::results::Results;
+use paratick_core::results::{Boot, Fault, Problem};
 use std::{fs, path::Path, path::PathBuf, sync::LazyLock};
 use tempfile::TempDir;
 
@@ -308,20 +309,30 @@ fn the_summary_is_computed_from_the_data() {
 fn old_files_are_judged_by_todays_rules() {
     let folder = TempDir::new().unwrap();
     let mut results = made("sequential", None);
-    // As a version before `cpu_ns` wrote it, with a verdict that three boots do not allow today.
+    // With a verdict that three boots do not allow today.
     results.plan.rounds = 3;
     for cell in &mut results.cells {
-        cell.samples.retain(|sample| sample.round <= 3);
-        for sample in &mut cell.samples {
-            sample.cpu_ns = None;
-        }
-        cell.summary.remove(&paratick_core::results::Figure::CpuNs);
+        cell.readings
+            .exits
+            .samples
+            .retain(|sample| sample.round <= 3);
     }
     let file = synthetic::write(folder.path(), "old.json", &results);
     let page = page(folder.path(), &[file]);
     assert!(page.contains("and nothing can be concluded in any metric"));
     assert!(page.contains("fewer than 4 rounds"), "no reason");
-    assert!(!page.contains("System throughput: measured on 0"));
+    // From before there was `cpu_ns`.
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
+    let results = paratick_core::results::read(&fs::read_to_string(old).unwrap()).unwrap();
+    let samples = results.cells.iter().flat_map(|cell| cell.samples());
+    assert!(samples.clone().count() > 0);
+    for sample in samples {
+        let instructions = sample.host_instructions.zip(sample.guest_instructions);
+        assert_eq!(
+            sample.cpu_ns,
+            instructions.map(|(host, guest)| host + guest)
+        );
+    }
 }
 
 #[test]
@@ -333,7 +344,7 @@ fn why_the_tick_stays_is_told_once_and_not_where_nothing_kept_it() {
     }
     let mut results = made("io", None);
     for cell in &mut results.cells {
-        if let Some(entries) = &mut cell.idle_entries {
+        if let Some(entries) = &mut cell.readings.idle {
             (entries.decisions, entries.kept, entries.rcu_waiting) = (0, 0, 0);
         }
     }
@@ -361,7 +372,11 @@ fn samples_whose_world_switches_were_not_counted_are_named() {
         cost: None,
     };
     let mut results = synthetic::results(&bench);
-    for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.samples) {
+    for sample in results
+        .cells
+        .iter_mut()
+        .flat_map(|cell| &mut cell.readings.exits.samples)
+    {
         sample.world_switches = None;
     }
     let several = synthetic::write(folder.path(), "several.json", &results);
@@ -386,9 +401,13 @@ fn of_several_costs_the_middle_one_is_in_the_figures() {
 fn what_was_not_measured_is_no_number() {
     let folder = TempDir::new().unwrap();
     let mut results = made("io", None);
-    for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.samples) {
+    for sample in results
+        .cells
+        .iter_mut()
+        .flat_map(|cell| &mut cell.readings.exits.samples)
+    {
         sample.cpu_ns = None;
-        sample.exits_by_cause = None;
+        sample.exits = None;
     }
     results.summarize();
     let file = synthetic::write(folder.path(), "io.json", &results);
@@ -405,18 +424,25 @@ fn what_was_not_measured_is_no_number() {
 fn problems_are_told() {
     let folder = TempDir::new().unwrap();
     let mut results = made("io", None);
-    results
+    let boot = Boot {
+        round: 2,
+        subject: results.plan.subjects[0],
+    };
+    let why = "the guest did not boot <b>".into();
+    results.problems.push(boot.problem(Fault::Guest { why }));
+    let doubt = Fault::CountsDiffer {
+        exits: 2,
+        world_switches: 1,
+    };
+    results.cells[0].readings.exits.samples[0]
         .problems
-        .push("round 2: the guest did not boot <b>".into());
-    results.cells[0].samples[0]
-        .problems
-        .push("counts differ".into());
-    results.cells[1].samples.pop();
+        .push(doubt);
+    results.cells[1].readings.exits.samples.pop();
     let file = synthetic::write(folder.path(), "io.json", &results);
     let page = page(folder.path(), &[file]);
     for told in [
         "did not boot &lt;b&gt;",
-        "counts differ",
+        "2 exits, but the emulator counted 1 world switches",
         "not everything that was planned",
     ] {
         assert!(page.contains(told), "{told}");
@@ -464,11 +490,14 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
 fn of_one_bench_before_and_after_it_was_continued_the_whole_one_is_shown() {
     let folder = TempDir::new().unwrap();
     let whole = made("io", None);
-    let samples: usize = whole.cells.iter().map(|cell| cell.samples.len()).sum();
+    let samples: usize = whole.cells.iter().map(|cell| cell.samples().len()).sum();
     let mut begun = whole.clone();
-    begun.problems = vec!["nobody shall see this".into()];
+    let fault = Fault::Said {
+        text: "nobody shall see this".into(),
+    };
+    begun.problems = vec![Problem { boot: None, fault }];
     for cell in &mut begun.cells {
-        cell.samples.pop();
+        cell.readings.exits.samples.pop();
     }
     let whole = synthetic::write(folder.path(), "whole.json", &whole);
     let begun = synthetic::write(folder.path(), "begun.json", &begun);

@@ -5,6 +5,7 @@ use crate::{
     files::{self, File},
     COLUMNS,
 };
+use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
     catalogue::programs,
     exit_cost::{Published, PUBLISHED},
@@ -19,8 +20,9 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 6] = [
+const BLOCKS: [Block; 7] = [
     ("modes", modes),
+    ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
@@ -87,6 +89,22 @@ fn item(name: &str, about: &str, parameters: &[&str]) -> String {
     };
     let colon = if name.starts_with('+') { "" } else { ":" };
     wrapped(&format!("* `{name}`{colon} {about}. {parameters}"))
+}
+
+fn host_settings() -> String {
+    let rows = HOST_SETTINGS.iter().map(|row| {
+        let (name, about, parameter) = (row.name, row.about, row.parameter);
+        format!(
+            "| `{name}` | {} {} | {about} | `{parameter}` |",
+            row.default, row.unit
+        )
+    });
+    let head = "| setting | default | what | kernel parameter |\n|---|---|---|---|";
+    [head.to_string()]
+        .into_iter()
+        .chain(rows)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn workloads() -> String {

@@ -4,8 +4,10 @@
 use super::{environment, Bench};
 use paratick_core::{
     cause::Cause,
+    cycle::{Chosen, Event, IdleCycle, Waker, What},
+    mode::Mode,
+    results::{Plan, PlannedWorkload, Results, SCHEMA},
     stats::{Method, Summary},
-    timeline::{self, Event, Timeline, Waker, What},
 };
 use std::collections::BTreeMap;
 
@@ -32,8 +34,19 @@ pub fn timeline() -> String {
         ),
         ("paratick", &[(Cause::Ipi, 5000)]),
     ];
-    let timeline = Timeline {
-        schema: timeline::SCHEMA.into(),
+    let planned = PlannedWorkload {
+        workload: "pingpong".into(),
+        work: 1000,
+        unit: "round trips".into(),
+        program: None,
+    };
+    let subjects = modes.map(|(mode, _)| mode.parse::<Mode>().unwrap());
+    let mut results = Results {
+        schema: SCHEMA.into(),
+        bench: "timeline".into(),
+        command: ["paratick", "bench", "timeline"].map(String::from).to_vec(),
+        plan: Plan::new(2, subjects, [planned.clone()], 1, 0),
+        cells: Vec::new(),
         tool_version: "synthetic".into(),
         started: "2026-01-03T00:00:00Z".into(),
         environment: environment(&Bench {
@@ -42,17 +55,16 @@ pub fn timeline() -> String {
             guests: 1,
             cost: None,
         }),
-        workload: "pingpong".into(),
-        work: 1000,
-        unit: "round trips".into(),
-        vcpus: 2,
-        lines: modes.map(|(mode, exits)| line(mode, exits)).to_vec(),
         problems: Vec::new(),
     };
-    serde_json::to_string(&timeline).unwrap()
+    for (mode, exits) in modes {
+        let subject = mode.parse::<Mode>().unwrap().into();
+        results.readings(&planned, subject).cycle = Some(cycle(mode, exits));
+    }
+    serde_json::to_string(&results).unwrap()
 }
 
-fn line(mode: &str, exits: &[(Cause, u64)]) -> timeline::Line {
+fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
     let exit = |cause: Cause| What::Exit {
         reason: match cause {
             Cause::Halt => "hlt".into(),
@@ -88,10 +100,9 @@ fn line(mode: &str, exits: &[(Cause, u64)]) -> timeline::Line {
     }
     events.push((now + 1500, What::End));
     let count = exits.len() as f64 + 1.0;
-    timeline::Line {
-        mode: mode.parse().unwrap(),
+    IdleCycle {
         vcpu: 0,
-        chosen: timeline::Chosen {
+        chosen: Chosen {
             events: events
                 .into_iter()
                 .map(|(t_ns, what)| Event { t_ns, what })

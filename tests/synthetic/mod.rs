@@ -11,6 +11,7 @@ pub use cycle::timeline;
 
 use paratick_core::{
     cause::Cause,
+    exits::Counts,
     idle::IdleEntries,
     mode::{Mode, TickMode},
     results::{Environment, Plan, PlannedWorkload, Program, Results, Sample, SCHEMA},
@@ -135,11 +136,12 @@ pub fn results(bench: &Bench) -> Results {
         schema: SCHEMA.into(),
         tool_version: "synthetic".into(),
         bench: bench.name.into(),
+        command: ["paratick", "bench", bench.name].map(String::from).to_vec(),
         started: format!("2026-01-0{}T00:00:00Z", 1 + bench.guests),
         plan: Plan {
             vcpus: bench.vcpus,
             guests: bench.guests,
-            modes: modes.clone(),
+            subjects: modes.iter().copied().map(Into::into).collect(),
             workloads: workloads
                 .iter()
                 .map(|(planned, _)| planned.clone())
@@ -177,7 +179,7 @@ pub fn results(bench: &Bench) -> Results {
                     rcu_waiting: decisions / 4,
                     rcu_callbacks: BTreeMap::from([("mt_free_rcu".into(), 300)]),
                 };
-                results.set_idle_entries(&planned.workload, *mode, entries);
+                results.set_idle_entries(&planned.workload, (*mode).into(), entries);
             }
         }
     }
@@ -261,14 +263,17 @@ impl Shape<'_> {
         let cost = u64::from(self.bench.cost.unwrap_or(0));
         let path = exits as f64 * (4200.0 + cost as f64) * 0.1 / f64::from(self.bench.vcpus);
         Sample {
-            exits: Some(exits),
-            msr_writes: Some(BTreeMap::from([(
-                "TSC_DEADLINE".into(),
-                causes[&Cause::Arm] + causes[&Cause::Stop],
-            )])),
-            exits_by_cause: Some(causes),
-            ticks_delivered: (self.mode.tick == TickMode::Paratick)
-                .then_some((HZ * self.vcpu_seconds()) as u64),
+            exits: Some(Counts {
+                total: exits,
+                by_reason: BTreeMap::new(),
+                msr_writes: BTreeMap::from([(
+                    "TSC_DEADLINE".into(),
+                    causes[&Cause::Arm] + causes[&Cause::Stop],
+                )]),
+                by_cause: causes,
+                ticks_delivered: (self.mode.tick == TickMode::Paratick)
+                    .then_some((HZ * self.vcpu_seconds()) as u64),
+            }),
             world_switches: Some(exits),
             host_instructions: Some(host),
             guest_instructions: Some(guest),
@@ -342,7 +347,6 @@ fn environment(bench: &Bench) -> Environment {
     configuration.guest_memory_bytes = 512 << 20;
     configuration.host_cpus = bench.vcpus + 1;
     configuration.host_memory_bytes = 2 << 30;
-    configuration.halt_poll_ns = Some(0);
     configuration.accelerator = Some("tcg".into());
     configuration.ns_per_instruction = Some(1);
     configuration.exit_cost_ns = bench.cost;

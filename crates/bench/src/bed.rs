@@ -2,7 +2,7 @@
 //! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
 
 use super::{
-    drive::{Bed, Measured, Turn},
+    drive::{counts_idle_entries, Bed, Measured},
     in_effect, join,
     runs::{self, Ran, Run},
     stock::Stock,
@@ -14,8 +14,9 @@ use paratick_build::{
 };
 use paratick_core::{
     exits::WindowCounts,
-    results::{Plan, PlannedWorkload, Sample},
+    results::{Boot, Plan, PlannedWorkload, Sample},
     size::Size,
+    subject::HostSettings,
     wire::{Disk, GuestConfig},
 };
 use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
@@ -50,10 +51,15 @@ pub struct CountingHost {
 }
 
 impl LabBed<'_> {
-    /// Boots the host if none is up.
-    pub fn host(&mut self, events: Events) -> Result<&mut CountingHost> {
+    /// Boots the host if none with these settings is up.
+    pub fn host(&mut self, settings: HostSettings, events: Events) -> Result<&mut CountingHost> {
+        if self.spec.settings != settings {
+            self.spec.settings = settings;
+            self.host = None;
+        }
         if self.host.is_none() {
             let host = Host::boot(self.spec.clone(), self.tools, events)?;
+            in_effect::check_host(&host)?;
             if host.world_switches().is_none() {
                 events(Event::Warning(
                     "world switches and instructions are not counted here: only the lab's own emulator counts them".into(),
@@ -64,9 +70,14 @@ impl LabBed<'_> {
         self.host.as_mut().context("a host was just booted")
     }
 
-    fn guest_spec(&self, turn: Turn) -> GuestConfig {
+    fn guest_spec(&self, boot: Boot) -> GuestConfig {
         let (pattern, plan) = (&self.guest, &self.plan);
-        let mut spec = GuestConfig::new(&pattern.kernel, plan.vcpus, pattern.memory, turn.mode);
+        let mut spec = GuestConfig::new(
+            &pattern.kernel,
+            plan.vcpus,
+            pattern.memory,
+            boot.subject.mode,
+        );
         spec.append = pattern.append.clone();
         spec.disk = pattern.disk.map(Disk::Memory);
         if plan.guests > 1 {
@@ -76,11 +87,11 @@ impl LabBed<'_> {
         spec
     }
 
-    fn in_guests(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
-        let spec = self.guest_spec(turn);
+    fn in_guests(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
+        let spec = self.guest_spec(boot);
         let agent = self.tools.agent.display().to_string();
         let (plan, stock) = (self.plan.clone(), self.guest.stock.clone());
-        let on = self.host(&mut |_| ())?;
+        let on = self.host(boot.subject.host, &mut |_| ())?;
         on.begin()?;
         let guests: Vec<Guest> = (0..plan.guests)
             .map(|_| on.host.start_guest(spec.clone()))
@@ -88,7 +99,7 @@ impl LabBed<'_> {
         let in_effect = || -> Result<()> {
             guests
                 .iter()
-                .try_for_each(|guest| in_effect::check(guest, turn.mode, plan.vcpus))
+                .try_for_each(|guest| in_effect::check(guest, boot.subject.mode, plan.vcpus))
         };
         in_effect()?;
         ran();
@@ -97,9 +108,9 @@ impl LabBed<'_> {
             mut problems,
             hung,
         } = runs::all(&guests, &agent, &plan, &stock, ran)?;
-        let samples = on.join(&guests, &runs, turn)?;
+        let samples = on.join(&guests, &runs, boot)?;
         let mut idle_entries = Vec::new();
-        if turn.counts_idle_entries(&plan) && hung.is_none() {
+        if counts_idle_entries(boot, &plan) && hung.is_none() {
             let through = runs.iter().filter(|run| run.repeat == plan.repeats);
             for run in through {
                 match runs::idle_entries(&guests, &agent, run)? {
@@ -135,8 +146,8 @@ impl LabBed<'_> {
 }
 
 impl Bed for LabBed<'_> {
-    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
-        let measured = self.in_guests(turn, ran);
+    fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
+        let measured = self.in_guests(boot, ran);
         if measured.is_err() {
             // What is wrong with it may be wrong for the next guest too.
             self.host = None;
@@ -162,7 +173,7 @@ impl CountingHost {
         &mut self,
         guests: &[Guest],
         runs: &[Run],
-        turn: Turn,
+        boot: Boot,
     ) -> Result<Vec<(PlannedWorkload, Sample)>> {
         let windows = self.host.windows()?;
         // The emulator cannot tell windows apart that are open at the same time.
@@ -188,7 +199,7 @@ impl CountingHost {
                 Ok(join::sample(report, &windows[place], emulator, cost))
             });
             let sample = Sample {
-                round: turn.round,
+                round: boot.round,
                 repeat: run.repeat,
                 ..join::together(parts.collect::<Result<_>>()?)
             };

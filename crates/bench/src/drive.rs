@@ -6,12 +6,11 @@ use anyhow::Result;
 use paratick_build::progress::{Event, Events};
 use paratick_core::{
     idle::IdleEntries,
-    mode::{Mode, TickMode},
-    results::{Plan, PlannedWorkload, Results, Sample},
+    mode::TickMode,
+    results::{Boot, Fault, Plan, PlannedWorkload, Problem, Results, Sample},
 };
 use std::{
     collections::{BTreeSet, VecDeque},
-    fmt,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -19,44 +18,23 @@ use std::{
 
 /// After so many guests in a row that failed, the rest would fail too.
 const GIVE_UP_AFTER: u32 = 3;
-const GIVEN_UP: &str = "given up: the last guests all failed";
 
-/// One guest (or one group of guests side by side) to be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    pub round: u32,
-    pub mode: Mode,
+/// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at each of
+/// them, if it could.
+pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
+    let mode = boot.subject.mode;
+    let first = plan.subjects.iter().find(|subject| subject.mode == mode);
+    let stops = mode.tick == TickMode::TicklessStop && !mode.poll;
+    plan.idle_entries && stops && boot.round == 1 && first == Some(&boot.subject)
 }
 
-impl Turn {
-    /// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at
-    /// each of them, if it could.
-    pub fn counts_idle_entries(self, plan: &Plan) -> bool {
-        let stops = self.mode.tick == TickMode::TicklessStop && !self.mode.poll;
-        plan.idle_entries && stops && self.round == 1
-    }
-
-    /// What earlier tries at it had to say no longer holds.
-    fn forget_problems(self, results: &mut Results) {
-        let of_this = format!("{self}: ");
-        results.problems.retain(|said| !said.starts_with(&of_this));
-    }
-
-    /// How many runs its guest makes; a boot counts as one.
-    fn runs(self, plan: &Plan) -> u64 {
-        let again = match self.counts_idle_entries(plan) {
-            true => plan.workloads.len() as u64,
-            false => 0,
-        };
-        per_guest(plan) + again
-    }
-}
-
-/// `round 1, tickless`.
-impl fmt::Display for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "round {}, {}", self.round, self.mode)
-    }
+/// How many runs its guest makes; a boot counts as one.
+fn runs(boot: Boot, plan: &Plan) -> u64 {
+    let again = match counts_idle_entries(boot, plan) {
+        true => plan.workloads.len() as u64,
+        false => 0,
+    };
+    per_guest(plan) + again
 }
 
 /// What one guest gave.
@@ -70,30 +48,32 @@ pub struct Measured {
     /// As `uname -r` says in it.
     pub kernel: String,
     /// Workloads that failed while the guest went on.
-    pub problems: Vec<String>,
+    pub problems: Vec<Fault>,
 }
 
 /// Where guests are measured, one after the other.
 pub trait Bed: Send {
     /// Boots a guest, runs every workload in it as often as the plan says, and ends it.  `ran` is
     /// called after every run.
-    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured>;
+    fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured>;
 
     /// No more turns come: an emulated host that waits takes as much of the machine as one that works.
     fn end(&mut self);
 }
 
 /// Every guest of the plan in its order.
-pub fn order(plan: &Plan) -> impl Iterator<Item = Turn> + '_ {
+pub fn order(plan: &Plan) -> impl Iterator<Item = Boot> + '_ {
     (1..=plan.rounds).flat_map(move |round| round_of(plan, round))
 }
 
-fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Turn> {
-    let mut modes = plan.modes.clone();
-    // Rotated, so that no mode is always the first or always after the same one's warmth.
-    let first = (round as usize - 1) % modes.len().max(1);
-    modes.rotate_left(first);
-    modes.into_iter().map(move |mode| Turn { round, mode })
+fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Boot> {
+    let mut subjects = plan.subjects.clone();
+    // Rotated, so that none is always the first or always after the same one's warmth.
+    let first = (round as usize - 1) % subjects.len().max(1);
+    subjects.rotate_left(first);
+    subjects
+        .into_iter()
+        .map(move |subject| Boot { round, subject })
 }
 
 /// Measures every guest that is still missing, one on each bed at a time; `keep` is called after
@@ -104,10 +84,12 @@ pub fn drive(
     keep: &mut dyn FnMut(&Results) -> Result<()>,
     events: Events,
 ) -> Result<()> {
-    let missing: VecDeque<Turn> = order(&results.plan)
-        .filter(|turn| !results.has_guest(turn.mode, turn.round))
+    let missing: VecDeque<Boot> = order(&results.plan)
+        .filter(|boot| !results.has_guest(*boot))
         .collect();
-    results.problems.retain(|said| said != GIVEN_UP);
+    results
+        .problems
+        .retain(|problem| problem.fault != Fault::GivenUp);
     let clock = Clock::new(&results.plan, &missing);
     let mut drive = Drive {
         missing,
@@ -137,24 +119,24 @@ enum News {
     Ran,
     Done {
         bed: usize,
-        turn: Turn,
+        boot: Boot,
         measured: Result<Measured>,
     },
 }
 
-/// Measures one turn after the other on one bed, until no more come.
+/// Measures one boot after the other on one bed, until no more come.
 fn serve(
     measurer: &mut dyn Bed,
     bed: usize,
-    turns: &mpsc::Receiver<Turn>,
+    turns: &mpsc::Receiver<Boot>,
     tell: &mpsc::Sender<News>,
 ) {
-    for turn in turns {
+    for boot in turns {
         // Nobody listens any more once the results cannot be written: then nothing is to be told.
-        let measured = measurer.measure(turn, &mut || drop(tell.send(News::Ran)));
+        let measured = measurer.measure(boot, &mut || drop(tell.send(News::Ran)));
         let done = News::Done {
             bed,
-            turn,
+            boot,
             measured,
         };
         if tell.send(done).is_err() {
@@ -165,7 +147,7 @@ fn serve(
 }
 
 struct Drive<'a, 'e> {
-    missing: VecDeque<Turn>,
+    missing: VecDeque<Boot>,
     /// Guests in a row that failed.
     failed: u32,
     clock: Clock,
@@ -177,18 +159,18 @@ struct Drive<'a, 'e> {
 impl Drive<'_, '_> {
     fn hand_out(
         &mut self,
-        hands: &mut [Option<mpsc::Sender<Turn>>],
+        hands: &mut [Option<mpsc::Sender<Boot>>],
         news: &mpsc::Receiver<News>,
     ) -> Result<()> {
         let mut free: Vec<usize> = (0..hands.len()).rev().collect();
         loop {
             while let Some(bed) = free.pop() {
-                let Some((turn, hand)) = self.next().zip(hands[bed].as_ref()) else {
+                let Some((boot, hand)) = self.next().zip(hands[bed].as_ref()) else {
                     free.push(bed);
                     break;
                 };
-                self.begin(turn);
-                hand.send(turn)?;
+                self.begin(boot);
+                hand.send(boot)?;
             }
             if self.is_last_round() {
                 free.iter().for_each(|bed| hands[*bed] = None);
@@ -198,11 +180,11 @@ impl Drive<'_, '_> {
                     News::Ran => self.clock.ran(self.events),
                     News::Done {
                         bed,
-                        turn,
+                        boot,
                         measured,
                     } => {
                         free.push(bed);
-                        self.done(turn, measured)?;
+                        self.done(boot, measured)?;
                     }
                 }
             } else if !self.extend() {
@@ -212,34 +194,41 @@ impl Drive<'_, '_> {
     }
 
     /// None also where the rest would fail too.
-    fn next(&mut self) -> Option<Turn> {
+    fn next(&mut self) -> Option<Boot> {
         if self.failed >= GIVE_UP_AFTER {
             return None;
         }
         self.missing.pop_front()
     }
 
-    fn begin(&mut self, turn: Turn) {
+    fn begin(&mut self, boot: Boot) {
         let rounds = self.results.plan.rounds;
-        let what = format!("round {} of {rounds}: {}", turn.round, turn.mode);
+        let what = format!("round {} of {rounds}: {}", boot.round, boot.subject);
         (self.events)(Event::Step(what));
         self.clock.show(self.events);
     }
 
-    fn done(&mut self, turn: Turn, measured: Result<Measured>) -> Result<()> {
+    fn done(&mut self, boot: Boot, measured: Result<Measured>) -> Result<()> {
         match measured {
             Ok(measured) => {
                 self.failed = 0;
-                take(self.results, turn, measured, self.events);
+                take(self.results, boot, measured, self.events);
             }
             Err(error) => {
                 self.failed += 1;
-                turn.forget_problems(self.results);
-                let problem = format!("{turn}: {error:#}");
-                (self.events)(Event::Warning(problem.clone()));
-                self.results.problems.push(problem);
+                forget_problems(boot, self.results);
+                let why = format!("{error:#}");
+                tell(
+                    self.results,
+                    boot.problem(Fault::Guest { why }),
+                    self.events,
+                );
                 if self.failed == GIVE_UP_AFTER {
-                    self.results.problems.push(GIVEN_UP.into());
+                    let problem = Problem {
+                        boot: None,
+                        fault: Fault::GivenUp,
+                    };
+                    self.results.problems.push(problem);
                 }
             }
         }
@@ -268,34 +257,46 @@ impl Drive<'_, '_> {
     }
 }
 
-fn take(results: &mut Results, turn: Turn, measured: Measured, events: Events) {
+/// What earlier tries at it had to say no longer holds.
+fn forget_problems(boot: Boot, results: &mut Results) {
+    results
+        .problems
+        .retain(|problem| problem.boot != Some(boot));
+}
+
+fn tell(results: &mut Results, problem: Problem, events: Events) {
+    events(Event::Warning(problem.to_string()));
+    results.problems.push(problem);
+}
+
+fn take(results: &mut Results, boot: Boot, measured: Measured, events: Events) {
     let environment = &mut results.environment;
     environment.kernel_version = measured.kernel;
     let lines = &mut environment.qemu_command_lines.guests;
-    lines.entry(turn.mode).or_insert(measured.command_line);
-    turn.forget_problems(results);
-    for problem in measured.problems {
-        let problem = format!("{turn}: {problem}");
-        events(Event::Warning(problem.clone()));
-        results.problems.push(problem);
+    lines
+        .entry(boot.subject.to_string())
+        .or_insert(measured.command_line);
+    forget_problems(boot, results);
+    for fault in measured.problems {
+        tell(results, boot.problem(fault), events);
     }
     // Only now: until there are others, an earlier try's samples are worth keeping.
     let samples = || measured.samples.iter();
     let again: BTreeSet<_> = samples().map(|(done, _)| done.workload.as_str()).collect();
     for workload in again {
-        results.forget(workload, turn.mode, turn.round);
+        results.forget(workload, boot);
     }
     for (workload, sample) in measured.samples {
         for problem in &sample.problems {
+            let (workload, run) = (&workload.workload, sample.repeat);
             events(Event::Warning(format!(
-                "{turn}, {}, run {}: {problem}",
-                workload.workload, sample.repeat
+                "{boot}, {workload}, run {run}: {problem}"
             )));
         }
-        results.add(&workload, turn.mode, sample);
+        results.add(&workload, boot.subject, sample);
     }
     for (workload, entries) in measured.idle_entries {
-        results.set_idle_entries(&workload, turn.mode, entries);
+        results.set_idle_entries(&workload, boot.subject, entries);
     }
 }
 
@@ -309,10 +310,10 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(plan: &Plan, turns: &VecDeque<Turn>) -> Clock {
+    fn new(plan: &Plan, turns: &VecDeque<Boot>) -> Clock {
         Clock {
             per_guest: per_guest(plan),
-            total: turns.iter().map(|turn| turn.runs(plan)).sum(),
+            total: turns.iter().map(|boot| runs(*boot, plan)).sum(),
             done: 0,
             guests_done: 0,
             begun: Instant::now(),

@@ -2,7 +2,7 @@
 //! What the numbers depend on, written down beside them.
 
 use super::run::{Kernel, Settings};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use paratick_build::{requirements::installed_version, tools::Tools};
 use paratick_core::{
     catalogue::programs,
@@ -44,7 +44,6 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         guest_memory_bytes: settings.memory.bytes(),
         host_cpus: host.cpus,
         host_memory_bytes: host.memory.bytes(),
-        halt_poll_ns: None,
         host_is_machine: !boots,
         accelerator: host.accelerator,
         ns_per_instruction: host.ns_per_instruction,
@@ -59,7 +58,7 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
             .host_kernel
             .as_ref()
             .and_then(|kernel: &Kernel| kernel.patches.clone()),
-        fingerprint: fingerprint(settings, &configuration, plan)?,
+        hashes: hashes(settings, !boots)?,
         configuration,
         qemu_version: qemu_version(&settings.tools),
         qemu_command_lines: QemuCommandLines::default(),
@@ -83,29 +82,27 @@ pub fn available_memory() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// Two measurements with the same value may be joined.
-fn fingerprint(settings: &Settings, configuration: &Configuration, plan: &Plan) -> Result<String> {
+/// Of what has no name or version of its own, and yet decides.
+fn hashes(settings: &Settings, here: bool) -> Result<BTreeMap<String, String>> {
     let tools = &settings.tools;
-    let parts = [
-        serde_json::to_string(configuration).context("a configuration is plain data")?,
-        sha256(&tools.qemu)?,
-        sha256(&tools.agent)?,
-        tools
-            .plugin
-            .as_deref()
-            .map(sha256)
-            .transpose()?
-            .unwrap_or_default(),
-        plan.vcpus.to_string(),
-        plan.guests.to_string(),
-        match configuration.host_is_machine {
-            true => this_host(),
-            false => String::new(),
-        },
+    let files = [
+        ("agent", Some(&tools.agent)),
+        ("qemu", Some(&tools.qemu)),
+        ("plugin", tools.plugin.as_ref()),
     ];
-    Ok(paratick_build::cache::key(
-        parts.iter().map(String::as_bytes),
-    ))
+    let mut hashes = BTreeMap::new();
+    for (name, file) in files {
+        if let Some(file) = file {
+            hashes.insert(name.to_string(), sha256(file)?);
+        }
+    }
+    if here {
+        hashes.insert(
+            "host".into(),
+            paratick_build::cache::key([this_host().as_bytes()]),
+        );
+    }
+    Ok(hashes)
 }
 
 /// Where the machine is the host: its processor, its kernel and how KVM is set, which no image and

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a guest really is in the mode it was booted for.  Kernel parameters that a kernel does
+//! Whether a guest really is in the mode it was booted for, and its host set as it should be.  Kernel parameters that a kernel does
 //! not know are ignored silently: an unpatched guest would be measured under a false name.
 
 use anyhow::{bail, Result};
-use paratick_core::mode::{Mode, TickMode};
-use paratick_machine::{exec::Exec, guest::Guest};
+use paratick_core::mode::Mode;
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
 
 /// Two lines, by the shell alone: every other program would take a second to load.
@@ -35,6 +35,27 @@ pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
     }
 }
 
+/// Fails where a setting of the host is not what was asked for.
+pub fn check_host(host: &Host) -> Result<()> {
+    for (row, wanted) in host.settings().each() {
+        let exec = Exec::new(["cat", row.file]).timeout(Duration::from_secs(60));
+        let said = host.exec(exec)?.stdout;
+        let said = String::from_utf8_lossy(&said);
+        if said.trim() != wanted.to_string() {
+            bail!(
+                "the host's {} is '{}' where {wanted} {} should be ({})\nhint: on this machine, set \
+                 it with: echo {wanted} > {}",
+                row.name,
+                said.trim(),
+                row.unit,
+                row.file,
+                row.file
+            );
+        }
+    }
+    Ok(())
+}
+
 fn parse(probed: &str, unknown_parameters: &str) -> Said {
     let mut lines = probed.lines().map(|line| line.trim().to_string());
     let mut next = || lines.next().unwrap_or_default();
@@ -62,22 +83,23 @@ fn fault(mode: Mode, vcpus: u32, said: &Said) -> Option<String> {
         .iter()
         .filter(|parameter| !(stock && UNDO.contains(*parameter)))
         .find(|parameter| is_unknown(parameter));
-    match mode.tick {
+    let virtual_ticks = said.virtual_ticks.as_str();
+    match mode.tick.row().virtual_ticks {
         _ if unknown.is_some() => Some(format!(
-            "its kernel does not know the parameter {}\nhint: --kernel must name one with the series and the lab's patches",
+            "its kernel does not know the parameter {}\nhint: --kernel must name one with the \
+             series and the lab's patches",
             unknown?
         )),
-        TickMode::Paratick if said.virtual_ticks != all => Some(format!(
-            "CPUs with virtual ticks are '{}' where '{all}' should be\nhint: --kernel and --host-kernel must both name one with the series",
-            said.virtual_ticks
+        true if virtual_ticks != all => Some(format!(
+            "CPUs with virtual ticks are '{virtual_ticks}' where '{all}' should be\nhint: --kernel \
+             and --host-kernel must both name one with the series"
         )),
-        TickMode::Periodic | TickMode::Tickless | TickMode::TicklessStop
-            if !said.virtual_ticks.is_empty() =>
-        {
-            Some(format!("CPUs {} have virtual ticks", said.virtual_ticks))
+        false if !virtual_ticks.is_empty() => {
+            Some(format!("CPUs {virtual_ticks} have virtual ticks"))
         }
         _ if mode.poll && said.idle_driver != "haltpoll" => Some(format!(
-            "its idle driver is '{}', not haltpoll\nhint: --kernel must name one with CONFIG_HALTPOLL_CPUIDLE",
+            "its idle driver is '{}', not haltpoll\nhint: --kernel must name one with \
+             CONFIG_HALTPOLL_CPUIDLE",
             said.idle_driver
         )),
         _ => None,

@@ -5,7 +5,7 @@
 use anyhow::{bail, Context, Result};
 use paratick_core::{
     exits::{VcpuCounts, WindowCounts},
-    results::{HostCpuSample, Sample, VcpuSample},
+    results::{Fault, HostCpuSample, Sample},
     units::{Hz, Nanos},
     workload::Report,
 };
@@ -62,11 +62,7 @@ pub fn sample(
     let sum =
         |of: &dyn Fn(&HostCpuSample) -> u64| emulator.map(|seen| seen.cpus.iter().map(of).sum());
     let mut sample = Sample {
-        exits: Some(counts.total()),
-        exits_by_reason: Some(counts.by_reason()),
-        exits_by_cause: Some(counts.by_cause()),
-        msr_writes: Some(counts.msr_writes()),
-        ticks_delivered: counts.ticks_delivered(),
+        exits: Some(counts.counts()),
         world_switches: sum(&|cpu| cpu.world_switches),
         host_instructions: sum(&|cpu| cpu.host_instructions),
         guest_instructions: sum(&|cpu| cpu.guest_instructions),
@@ -81,7 +77,7 @@ pub fn sample(
         user_ns: Some(clock_ticks(report.cpu_user_ticks)),
         system_ns: Some(clock_ticks(report.cpu_system_ticks)),
         idle_ns: Some(clock_ticks(report.cpu_idle_ticks)),
-        per_vcpu: counts.vcpus.iter().map(vcpu).collect(),
+        per_vcpu: counts.vcpus.iter().map(VcpuCounts::counts).collect(),
         per_host_cpu: emulator.map_or(Vec::new(), |seen| seen.cpus.clone()),
         metrics: metrics(report),
         ..Sample::default()
@@ -96,8 +92,10 @@ pub fn together(parts: Vec<Sample>) -> Sample {
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_default();
     for part in parts {
-        add(&mut whole.exits, part.exits);
-        add(&mut whole.ticks_delivered, part.ticks_delivered);
+        whole.exits = whole.exits.zip(part.exits).map(|(mut whole, part)| {
+            whole.add(&part);
+            whole
+        });
         add(&mut whole.world_switches, part.world_switches);
         add(&mut whole.host_instructions, part.host_instructions);
         add(&mut whole.guest_instructions, part.guest_instructions);
@@ -105,18 +103,9 @@ pub fn together(parts: Vec<Sample>) -> Sample {
         add(&mut whole.user_ns, part.user_ns);
         add(&mut whole.system_ns, part.system_ns);
         add(&mut whole.idle_ns, part.idle_ns);
-        add_map(&mut whole.exits_by_reason, part.exits_by_reason);
-        add_map(&mut whole.exits_by_cause, part.exits_by_cause);
-        add_map(&mut whole.msr_writes, part.msr_writes);
         whole.duration_ns = longest(whole.duration_ns, part.duration_ns);
         whole.guest_duration_ns = longest(whole.guest_duration_ns, part.guest_duration_ns);
-        let before = whole.per_vcpu.len() as u32;
-        whole
-            .per_vcpu
-            .extend(part.per_vcpu.into_iter().map(|vcpu| VcpuSample {
-                vcpu: before + vcpu.vcpu,
-                ..vcpu
-            }));
+        whole.per_vcpu.extend(part.per_vcpu);
         for (name, value) in part.metrics {
             *whole.metrics.entry(name).or_default() += value;
         }
@@ -132,15 +121,6 @@ fn add(whole: &mut Option<u64>, part: Option<u64>) {
 
 fn longest(whole: Option<u64>, part: Option<u64>) -> Option<u64> {
     whole.zip(part).map(|(whole, part)| whole.max(part))
-}
-
-fn add_map<K: Ord>(whole: &mut Option<BTreeMap<K, u64>>, part: Option<BTreeMap<K, u64>>) {
-    *whole = whole.take().zip(part).map(|(mut whole, part)| {
-        for (key, count) in part {
-            *whole.entry(key).or_default() += count;
-        }
-        whole
-    });
 }
 
 fn clock_ticks(ticks: u64) -> u64 {
@@ -164,23 +144,16 @@ fn metrics(report: &Report) -> BTreeMap<String, f64> {
     .collect()
 }
 
-fn vcpu(counts: &VcpuCounts) -> VcpuSample {
-    VcpuSample {
-        vcpu: counts.vcpu,
-        exits: counts.total(),
-        exits_by_reason: counts.by_reason(),
-        exits_by_cause: counts.by_cause(),
-        msr_writes: counts.msr_writes(),
-        ticks_delivered: counts.ticks_delivered,
-    }
-}
-
 /// Every exit is a world switch and the other way round: two counts of the same thing.
-fn doubts(sample: &Sample) -> Vec<String> {
-    match (sample.exits, sample.world_switches) {
-        (Some(exits), Some(switches)) if exits != switches => vec![format!(
-            "{exits} exits, but the emulator counted {switches} world switches"
-        )],
+fn doubts(sample: &Sample) -> Vec<Fault> {
+    let exits = sample.exits.as_ref().map(|exits| exits.total);
+    match (exits, sample.world_switches) {
+        (Some(exits), Some(world_switches)) if exits != world_switches => {
+            vec![Fault::CountsDiffer {
+                exits,
+                world_switches,
+            }]
+        }
         _ => Vec::new(),
     }
 }
@@ -234,7 +207,8 @@ mod tests {
     fn what_three_parties_saw_becomes_one_sample() {
         let emulator = emulator_windows(TWO_CPUS).unwrap();
         let sample = sample(&seen(), &counts(&[10, 20]), emulator.first(), 100);
-        assert_eq!((sample.exits, sample.world_switches), (Some(30), Some(30)));
+        let exits = sample.exits.unwrap();
+        assert_eq!((exits.total, sample.world_switches), (30, Some(30)));
         assert_eq!(sample.host_instructions, Some(90_500));
         assert_eq!(sample.guest_instructions, Some(7_000));
         assert_eq!(sample.cpu_ns, Some(90_500 + 7_000 + 30 * 100));
@@ -242,10 +216,10 @@ mod tests {
             (sample.duration_ns, sample.guest_duration_ns),
             (Some(4000), Some(7))
         );
-        assert_eq!(sample.ticks_delivered, Some(6));
-        assert_eq!(sample.per_vcpu[1].exits, 20);
+        assert_eq!(exits.ticks_delivered, Some(6));
+        assert_eq!(sample.per_vcpu[1].total, 20);
         assert_eq!(sample.per_host_cpu[0].host_instructions, 500);
-        assert_eq!(sample.msr_writes.unwrap()["TSC_DEADLINE"], 30);
+        assert_eq!(exits.msr_writes["TSC_DEADLINE"], 30);
         assert_eq!(
             (sample.user_ns, sample.idle_ns),
             (Some(30_000_000), Some(40_000_000))
@@ -259,11 +233,12 @@ mod tests {
     fn counts_that_differ_make_a_doubtful_sample_that_is_kept() {
         let emulator = emulator_windows(TWO_CPUS).unwrap();
         let sample = sample(&seen(), &counts(&[10, 21]), emulator.first(), 0);
-        assert_eq!(sample.exits, Some(31));
-        assert_eq!(
-            sample.problems,
-            ["31 exits, but the emulator counted 30 world switches"]
-        );
+        assert_eq!(sample.exits.unwrap().total, 31);
+        let doubt = Fault::CountsDiffer {
+            exits: 31,
+            world_switches: 30,
+        };
+        assert_eq!(sample.problems, [doubt]);
     }
 
     #[test]
@@ -283,11 +258,11 @@ mod tests {
         slow.duration_ns = Some(9000);
         slow.problems.clear();
         let both = together(vec![one, slow]);
-        assert_eq!(both.exits, Some(42));
-        assert_eq!(both.exits_by_cause.unwrap()[&Cause::Arm], 42);
+        let exits = both.exits.unwrap();
+        assert_eq!((exits.total, exits.cause(Cause::Arm)), (42, 42));
         assert_eq!(both.duration_ns, Some(9000));
-        let numbers: Vec<u32> = both.per_vcpu.iter().map(|vcpu| vcpu.vcpu).collect();
-        assert_eq!(numbers, [0, 1, 2, 3]);
+        let each: Vec<u64> = both.per_vcpu.iter().map(|vcpu| vcpu.total).collect();
+        assert_eq!(each, [10, 20, 5, 7]);
         // The emulator did not tell them apart: nothing is known of the sum.
         assert_eq!((both.world_switches, both.cpu_ns), (None, None));
     }

@@ -15,4 +15,4 @@ pub mod timeline;
 
 pub use environment::now;
 pub use run::{run, Kernel, Outcome, Settings};
-pub use store::{check as check_output, default_path, finish_writing, latest, BadOutput};
+pub use store::{check as check_output, default_path, finish_writing, latest, write, BadOutput};

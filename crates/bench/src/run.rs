@@ -8,19 +8,18 @@ use super::{
     stock::{self, Stock},
     store,
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
 use paratick_build::{progress::Events, tools::Tools};
 use paratick_core::{
-    results::{Plan, Results, SCHEMA},
+    results::{Environment, Plan, Results, SCHEMA},
     size::Size,
 };
 use paratick_machine::{
     accel::Accel,
-    exec::Exec,
     host::Host,
     spec::{Backend, HostSpec},
 };
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// A kernel image, and what is known of it.
 #[derive(Clone, Debug)]
@@ -34,6 +33,8 @@ pub struct Kernel {
 pub struct Settings {
     /// Which bench, as results name it.
     pub bench: &'static str,
+    /// The command line that asked for it.
+    pub command: Vec<String>,
     pub plan: Plan,
     pub kernel: Kernel,
     /// None where the backend boots none.
@@ -86,20 +87,22 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
         events,
     )?;
     let resumed = drive::order(&results.plan)
-        .filter(|turn| results.has_guest(turn.mode, turn.round))
+        .filter(|boot| results.has_guest(*boot))
         .count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
         let stock = stock::ensure(&settings.plan.workloads, events)?;
         let more = match results.wants_another_round() {
-            true => settings.plan.modes.len(),
+            true => settings.plan.subjects.len(),
             false => 0,
         };
         let missing = (drive::order(&results.plan).count() - resumed).max(more);
         let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
             .map(|_| bed(settings, spec.clone(), stock.clone()))
             .collect();
-        describe(&mut results, &beds[0].host(events)?.host)?;
+        let first = settings.plan.subjects.first().copied();
+        let first = first.context("a plan has a subject")?.host;
+        describe(&mut results.environment, &beds[0].host(first, events)?.host);
         let mut keep = |results: &Results| store::write(&settings.output, results);
         let mut beds: Vec<_> = beds.iter_mut().map(|bed| bed as &mut dyn Bed).collect();
         drive::drive(&mut results, &mut beds, &mut keep, events)?;
@@ -153,11 +156,12 @@ pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     spec
 }
 
-fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
+pub(super) fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
     Ok(Results {
         schema: SCHEMA.into(),
         tool_version: env!("CARGO_PKG_VERSION").into(),
         bench: settings.bench.into(),
+        command: settings.command.clone(),
         started: settings.started.clone(),
         plan: settings.plan.clone(),
         environment: environment::collect(settings, spec, &settings.plan)?,
@@ -167,13 +171,7 @@ fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
 }
 
 /// Adds what only the running host can say.
-fn describe(results: &mut Results, host: &Host) -> Result<()> {
-    let environment = &mut results.environment;
+pub(super) fn describe(environment: &mut Environment, host: &Host) {
     environment.host_kernel_version = host.ready().kernel.clone();
     environment.qemu_command_lines.host = host.command_line().to_vec();
-    let file = "/sys/module/kvm/parameters/halt_poll_ns";
-    let asked = Exec::new(["cat", file]).timeout(Duration::from_secs(30));
-    let said = host.exec(asked)?.stdout;
-    environment.configuration.halt_poll_ns = String::from_utf8_lossy(&said).trim().parse().ok();
-    Ok(())
 }

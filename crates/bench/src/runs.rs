@@ -9,7 +9,7 @@ use anyhow::Result;
 use paratick_core::{
     catalogue::{programs, workloads},
     idle::IdleEntries,
-    results::{Plan, PlannedWorkload, Program},
+    results::{Doing, Fault, Plan, PlannedWorkload, Program},
     workload::Report,
 };
 use paratick_machine::{
@@ -48,7 +48,7 @@ impl Run {
 #[derive(Default)]
 pub struct Ran {
     pub runs: Vec<Run>,
-    pub problems: Vec<String>,
+    pub problems: Vec<Fault>,
     /// A workload that did not end: it is still there, and the guests are good for nothing else.
     pub hung: Option<String>,
 }
@@ -69,9 +69,8 @@ pub fn all(
     for workload in &plan.workloads {
         let argv = preparation(workload, agent, stock, has_io);
         let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
-        let what = format!("preparing {}", workload.workload);
         if all
-            .note(workload, &what, in_each(guests, prepare))?
+            .note(workload, Doing::Preparing, in_each(guests, prepare))?
             .is_some()
         {
             has_io |= programs::is_io(workload);
@@ -87,8 +86,7 @@ pub fn all(
         for workload in &workloads {
             window += 1;
             let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
-            let what = format!("running {} (run {repeat})", workload.workload);
-            match all.note(workload, &what, in_each(guests, run))? {
+            match all.note(workload, Doing::Running(repeat), in_each(guests, run))? {
                 Some(reports) => all.runs.push(Run {
                     workload: (*workload).clone(),
                     repeat,
@@ -108,11 +106,11 @@ pub fn all(
 }
 
 impl Ran {
-    /// What came of `what`; none of what failed, and is told.
+    /// What came of it; none of what failed, and is told.
     fn note<T>(
         &mut self,
         workload: &PlannedWorkload,
-        what: &str,
+        doing: Doing,
         came: Result<Said<T>>,
     ) -> Result<Option<T>> {
         let why = match came {
@@ -126,8 +124,17 @@ impl Ran {
                 _ => return Err(error),
             },
         };
-        self.problems.push(format!("{what}: {why}"));
+        self.problems.push(failed(workload, doing, why));
         Ok(None)
+    }
+}
+
+fn failed(workload: &PlannedWorkload, doing: Doing, why: String) -> Fault {
+    let workload = workload.workload.clone();
+    Fault::Workload {
+        workload,
+        doing,
+        why,
     }
 }
 
@@ -137,15 +144,12 @@ pub fn idle_entries(
     guests: &[Guest],
     agent: &str,
     run: &Run,
-) -> Result<Said<(String, IdleEntries)>> {
+) -> Result<Result<(String, IdleEntries), Fault>> {
     let workload = &run.workload;
     let again = |guest: &Guest| run_one(guest, agent, workload, 0, &["--idle-entries"]);
     let reports = match in_each(guests, again)? {
         Ok(reports) => reports,
-        Err(why) => {
-            let name = &workload.workload;
-            return Ok(Err(format!("counting idle entries of {name}: {why}")));
-        }
+        Err(why) => return Ok(Err(failed(workload, Doing::CountingIdleEntries, why))),
     };
     let mut sum = IdleEntries::default();
     for entries in reports.into_iter().filter_map(|report| report.idle_entries) {

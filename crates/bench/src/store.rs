@@ -7,7 +7,7 @@ use paratick_build::{
     progress::{Event, Events},
 };
 use paratick_core::catalogue::programs;
-use paratick_core::results::{self, Cell, Results};
+use paratick_core::results::{self, differences, Cell, Difference, Results};
 use rustix::fs::{flock, FlockOperation};
 use std::{
     collections::BTreeSet,
@@ -152,7 +152,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
         .map_err(|error| bad(error.to_string()))
 }
 
-/// Results at `path` that `fresh` continues: those with its fingerprint.  Without `resume`, a
+/// Results at `path` that `fresh` continues: those that agree in the facts that matter.  Without `resume`, a
 /// finished or foreign-made measurement is kept aside as `.old` and measured anew.
 pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
     let Some(text) = read_if_there(path)? else {
@@ -161,7 +161,13 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
             false => Ok(fresh),
         };
     };
-    let found = parse(path, &text)?;
+    let mut found = parse(path, &text)?;
+    // The version of a program without samples keeps nothing from going on.
+    let measured = packages_of_cells(&found);
+    found
+        .environment
+        .packages
+        .retain(|name, _| measured.contains(name.as_str()));
     if let Some(what) = difference(&found, &fresh) {
         if resume {
             let path = path.to_path_buf();
@@ -182,7 +188,6 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
     plan.rounds = plan.rounds.max(found.plan.rounds.min(most));
     let mut environment = found.environment.clone();
     // A file of an older program does not say what its samples were measured with.
-    let measured = packages_of_cells(&found);
     let mut versions = fresh.environment.packages.clone();
     versions.retain(|name, _| !measured.contains(name.as_str()));
     environment.packages.extend(versions);
@@ -225,52 +230,29 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
     if let Some(workload) = changed_workload(found, fresh) {
         return Some(format!("workload {workload} is another there"));
     }
-    let (old, new) = (&found.environment, &fresh.environment);
-    if found.bench != fresh.bench {
-        return Some(format!("it is of bench {}", found.bench));
-    }
-    if let Some(package) = changed_package(found, fresh) {
-        return Some(format!("the version of the package {package} differs"));
-    }
-    if old.fingerprint == new.fingerprint {
-        return None;
-    }
-    let (was, is) = (&old.configuration, &new.configuration);
-    let reasons = [
-        (found.plan.vcpus != fresh.plan.vcpus, "the number of vCPUs"),
-        (was.kernel_sha256 != is.kernel_sha256, "the guests' kernel"),
-        (
-            was.host_kernel_sha256 != is.host_kernel_sha256,
-            "the host's kernel",
-        ),
-        (was.accelerator != is.accelerator, "the accelerator"),
-        (old.qemu_version != new.qemu_version, "QEMU's version"),
-    ];
-    let differ: Vec<_> = reasons
-        .iter()
-        .filter(|(differs, _)| *differs)
-        .map(|(_, what)| *what)
-        .collect();
-    Some(match differ.as_slice() {
-        [] if new.configuration.host_is_machine => {
-            "this machine's kernel, how KVM is set, QEMU or the agent differs".into()
-        }
-        [] => "the emulator or the agent differs, or the cost of an exit".into(),
-        [one] => format!("{one} differs"),
-        several => format!("{} differ", several.join(", ")),
-    })
+    let say = |found: Difference| {
+        let Difference {
+            what,
+            before,
+            after,
+        } = found;
+        format!("{what} ({before} there, {after} here)")
+    };
+    let differ = differences(found, fresh, |meets| meets.resume);
+    let differ: Vec<_> = differ.into_iter().map(say).collect();
+    (!differ.is_empty()).then(|| format!("they differ in {}", differ.join(", ")))
 }
 
 /// Measured, and not planned any more: with another plan the rest of the file would have none.
 fn left_out(found: &Results, fresh: &Results) -> Option<String> {
-    let (modes, workloads) = (&fresh.plan.modes, &fresh.plan.workloads);
+    let (subjects, workloads) = (&fresh.plan.subjects, &fresh.plan.workloads);
     let planned = |cell: &Cell| workloads.iter().any(|one| one.workload == cell.workload);
     let mut left: Vec<String> = Vec::new();
     for cell in &found.cells {
-        let what = match (planned(cell), modes.contains(&cell.mode)) {
+        let what = match (planned(cell), subjects.contains(&cell.subject)) {
             (true, true) => continue,
             (false, _) => cell.workload.clone(),
-            (true, false) => cell.mode.to_string(),
+            (true, false) => cell.subject.to_string(),
         };
         if !left.contains(&what) {
             left.push(what);
@@ -295,15 +277,6 @@ fn packages_of_cells(results: &Results) -> BTreeSet<&'static str> {
     let planned = results.plan.workloads.iter();
     let measured = planned.filter(|planned| has_cell(&planned.workload));
     measured.flat_map(programs::packages).collect()
-}
-
-/// One that samples were measured with in another version.
-fn changed_package(found: &Results, fresh: &Results) -> Option<&'static str> {
-    let (old, new) = (&found.environment.packages, &fresh.environment.packages);
-    packages_of_cells(found).into_iter().find(|name| {
-        let versions = old.get(*name).zip(new.get(*name));
-        versions.is_some_and(|(old, new)| old != new)
-    })
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {

@@ -2,18 +2,18 @@
 //! One idle cycle of each tick mode, from a trace that the host makes of a workload.
 
 use super::{
-    environment, in_effect, join,
-    run::{host_spec, Settings},
+    in_effect, join,
+    run::{describe, fresh, host_spec, Settings},
     store,
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::progress::{Event, Events};
 use paratick_core::{
     catalogue::sets::{self, Set, Takes},
-    mode::Mode,
-    results::{Environment, Plan, PlannedWorkload},
+    cycle::IdleCycle,
+    results::{Boot, Environment, Fault, Plan, PlannedWorkload, Results},
     size::Size,
-    timeline::{Line, Timeline, SCHEMA},
+    subject::Subject,
     wire::{Disk, GuestConfig},
     workload::Report,
 };
@@ -72,83 +72,71 @@ pub fn check_output(path: &Path) -> Result<(), store::BadOutput> {
     store::check_writable(path)
 }
 
-/// Traces the plan's only workload in a guest of every mode, on one host.  A mode that fails is a
-/// problem of the time line; an error means that nothing can be traced.
-pub fn run(settings: &Settings, events: Events) -> Result<Timeline> {
-    let plan = &settings.plan;
-    let [workload] = plan.workloads.as_slice() else {
+/// Traces the plan's only workload in a guest of every subject.  A subject that fails is a problem of
+/// the results; an error means that nothing can be traced.
+pub fn run(settings: &Settings, events: Events) -> Result<Results> {
+    let [workload] = settings.plan.workloads.as_slice() else {
         bail!(
             "a time line is of one workload, not of {}",
-            plan.workloads.len()
+            settings.plan.workloads.len()
         );
     };
     let mut spec = host_spec(settings);
     // It counts world switches, which nobody asks for here.
     spec.emulation.count_world_switches = false;
-    let mut timeline = Timeline {
-        schema: SCHEMA.into(),
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        started: settings.started.clone(),
-        environment: environment::collect(settings, &spec, plan)?,
-        workload: workload.workload.clone(),
-        work: workload.work,
-        unit: workload.unit.clone(),
-        vcpus: plan.vcpus,
-        lines: Vec::new(),
-        problems: Vec::new(),
-    };
-    let host = Host::boot(spec, &settings.tools, events)?;
-    describe(&mut timeline.environment, &host)?;
-    for mode in &plan.modes {
+    let mut results = fresh(settings, &spec)?;
+    let mut host: Option<Host> = None;
+    for subject in &settings.plan.subjects {
+        if host
+            .as_ref()
+            .is_none_or(|host| host.settings() != subject.host)
+        {
+            drop(host.take());
+            spec.settings = subject.host;
+            let booted = Host::boot(spec.clone(), &settings.tools, events)?;
+            in_effect::check_host(&booted)?;
+            describe(&mut results.environment, &booted);
+            host = Some(booted);
+        }
+        let host = host.as_ref().context("a host was just booted")?;
         events(Event::Step(format!(
-            "{mode}: tracing {}",
+            "{subject}: tracing {}",
             workload.workload
         )));
-        match line(&host, settings, *mode, workload, &mut timeline.environment) {
-            Ok(line) => timeline.lines.push(line),
+        match trace(host, settings, *subject, workload, &mut results.environment) {
+            Ok(cycle) => results.readings(workload, *subject).cycle = Some(cycle),
             Err(error) => {
-                let problem = format!("{mode}: {error:#}");
-                events(Event::Warning(problem.clone()));
-                timeline.problems.push(problem);
+                let why = format!("{error:#}");
+                let problem = Boot {
+                    round: 1,
+                    subject: *subject,
+                }
+                .problem(Fault::Guest { why });
+                events(Event::Warning(problem.to_string()));
+                results.problems.push(problem);
             }
         }
         // One that complained is of no use to the guests that would follow.
         host.check()?;
     }
-    Ok(timeline)
+    Ok(results)
 }
 
-/// Replaces the file at once, or leaves it as it was.
-pub fn write(path: &Path, timeline: &Timeline) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(timeline).context("a time line is plain data")?;
-    text.push('\n');
-    store::replace(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
-}
-
-/// Adds what only the running host can say.
-fn describe(environment: &mut Environment, host: &Host) -> Result<()> {
-    environment.host_kernel_version = host.ready().kernel.clone();
-    environment.qemu_command_lines.host = host.command_line().to_vec();
-    let said = shell(host, "cat /sys/module/kvm/parameters/halt_poll_ns")?;
-    environment.configuration.halt_poll_ns = said.trim().parse().ok();
-    Ok(())
-}
-
-fn line(
+fn trace(
     host: &Host,
     settings: &Settings,
-    mode: Mode,
+    subject: Subject,
     workload: &PlannedWorkload,
     environment: &mut Environment,
-) -> Result<Line> {
-    let vcpus = settings.plan.vcpus;
+) -> Result<IdleCycle> {
+    let (vcpus, mode) = (settings.plan.vcpus, subject.mode);
     let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.memory, mode);
     spec.disk = settings.disk.map(Disk::Memory);
     let guest = host.start_guest(spec)?;
     in_effect::check(&guest, mode, vcpus)?;
     environment.kernel_version = guest.ready().kernel.clone();
     let lines = &mut environment.qemu_command_lines.guests;
-    lines.insert(mode, guest.command_line().to_vec());
+    lines.insert(subject.to_string(), guest.command_line().to_vec());
 
     let agent = settings.tools.agent.display().to_string();
     let untraced = run_workload(&guest, &agent, workload)?;
@@ -161,8 +149,7 @@ fn line(
     in_effect::check(&guest, mode, vcpus)?;
     guest.shutdown()?;
 
-    Ok(Line {
-        mode,
+    Ok(IdleCycle {
         vcpu: VCPU,
         chosen,
         traced_ns: traced.duration_ns,
@@ -184,20 +171,6 @@ fn run_workload(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Resul
         );
     }
     join::report(&result.stdout)
-}
-
-/// Runs a script on the host; gives what it printed.
-fn shell(host: &Host, script: &str) -> Result<String> {
-    let result = host.exec(Exec::new(["sh", "-c", script]).timeout(STEP_LIMIT))?;
-    if result.code != 0 {
-        let said = String::from_utf8_lossy(&result.stderr);
-        bail!(
-            "the host's shell ended with code {}: {}",
-            result.code,
-            said.trim()
-        );
-    }
-    String::from_utf8(result.stdout).context("the host's answer is no text")
 }
 
 #[cfg(test)]

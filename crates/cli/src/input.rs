@@ -4,7 +4,6 @@
 use crate::errors::usage;
 use anyhow::Result;
 use paratick_core::results::{self, Results};
-use paratick_view::Document;
 use std::{fmt::Display, path::Path};
 
 /// What `paratick VERB` cannot do with a file.
@@ -20,14 +19,10 @@ pub fn text(verb: &str, file: &Path, what: &str) -> Result<String> {
     }
 }
 
-/// A results file, of any version.
+/// A results file of any version, by today's rules.
 pub fn results(verb: &str, file: &Path) -> Result<Results> {
     let text = text(verb, file, "a file that `paratick bench` wrote")?;
-    results::read(&text).map_err(|error| wrong(verb, file, error))
-}
-
-/// A results file or a time line, by today's rules.
-pub fn document(verb: &str, file: &Path) -> Result<Document> {
-    let text = text(verb, file, "a file that `paratick bench` wrote")?;
-    Document::read(&text).map_err(|error| wrong(verb, file, error))
+    let mut results = results::read(&text).map_err(|error| wrong(verb, file, error))?;
+    results.summarize();
+    Ok(results)
 }

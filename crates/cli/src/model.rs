@@ -158,8 +158,10 @@ impl Options {
 /// Predicts the cells of a results file.
 fn from(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
     let results = input::results("model", path)?;
-    if let Some(mode) = load_of.filter(|mode| results.cells.iter().all(|cell| cell.mode != *mode)) {
-        let modes: Vec<String> = results.plan.modes.iter().map(Mode::to_string).collect();
+    let lacks = |mode: &Mode| results.cells.iter().all(|cell| cell.subject.mode != *mode);
+    if let Some(mode) = load_of.filter(lacks) {
+        let subjects = results.plan.subjects.iter();
+        let modes: Vec<String> = subjects.map(|subject| subject.mode.to_string()).collect();
         let modes = modes.join(", ");
         let why = format!("it has no load of {mode}\nhint: its modes are {modes}");
         return Err(input::wrong("model", path, why));

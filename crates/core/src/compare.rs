@@ -4,22 +4,20 @@
 //! A change must pass three gates, in this order: it is significant (the interval of the ratio of
 //! medians leaves out 1), it is large enough to matter, and it is beyond the noise.
 
-mod environment;
 mod gates;
 
-pub use environment::{differences, Difference};
 pub use gates::{Gate, Gates, Outcome, DEFAULT_NOISE, DEFAULT_SIZES};
 
 use crate::{
-    mode::Mode,
-    results::{Cell, Figure, PlannedWorkload, Results},
+    results::{differences, Cell, Compare, Difference, Figure, PlannedWorkload, Results},
     stats::{self, Comparison, Observation, Summary},
+    subject::Subject,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Name and major version of the JSON that `paratick compare` prints.
-pub const SCHEMA: &str = "paratick-comparison/1";
+pub const SCHEMA: &str = "paratick-comparison/2";
 
 /// `after` held against `before`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,7 +43,7 @@ pub struct Origin {
     pub started: String,
     pub vcpus: u32,
     pub guests: u32,
-    /// Boots of a guest in every mode that have a sample.
+    /// Boots of a guest for every subject that have a sample.
     pub rounds: u32,
     pub samples: u32,
     /// Of which the bench itself says that they are not to be trusted.
@@ -55,7 +53,8 @@ pub struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct CellName {
     pub workload: String,
-    pub mode: Mode,
+    pub vcpus: u32,
+    pub subject: Subject,
 }
 
 /// Why two cells of one name are not compared.
@@ -66,7 +65,7 @@ pub struct Unlike {
     pub why: String,
 }
 
-/// One workload in one mode.
+/// One workload on one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellChange {
     #[serde(flatten)]
@@ -116,24 +115,36 @@ impl Report {
     }
 }
 
-/// Compares every workload and mode that both files have.
+/// Compares every workload and subject that both files have.
 pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
     let mut report = Report {
         schema: SCHEMA.into(),
         gates: gates.clone(),
         before: Origin::of(before),
         after: Origin::of(after),
-        differences: differences(before, after),
+        differences: differences(before, after, |meets| meets.compare != Compare::Ignores),
         cells: Vec::new(),
         only_before: only_in(before, after),
         only_after: only_in(after, before),
         unlike: Vec::new(),
     };
+    let blocking = differences(before, after, |meets| meets.compare == Compare::Blocks);
+    let blocked = blocking.first().map(|found| {
+        let Difference {
+            what,
+            before,
+            after,
+        } = found;
+        format!("{what}: {before} before and {after} after")
+    });
     for new in &after.cells {
-        let Some(old) = before.cell(&new.workload, new.mode) else {
+        let Some(old) = partner(new, before) else {
             continue;
         };
-        match unlike((before, old), (after, new)) {
+        match blocked
+            .clone()
+            .or_else(|| unlike((before, old), (after, new)))
+        {
             Some(why) => report.unlike.push(Unlike {
                 name: CellName::of(new),
                 why,
@@ -144,8 +155,15 @@ pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
     report
 }
 
+/// The cell of the same key.
+fn partner<'a>(cell: &Cell, other: &'a Results) -> Option<&'a Cell> {
+    other
+        .cell(&cell.workload, cell.subject)
+        .filter(|found| found.vcpus == cell.vcpus)
+}
+
 fn only_in(one: &Results, other: &Results) -> Vec<CellName> {
-    let missing = |cell: &&Cell| other.cell(&cell.workload, cell.mode).is_none();
+    let missing = |cell: &&Cell| partner(cell, other).is_none();
     one.cells.iter().filter(missing).map(CellName::of).collect()
 }
 
@@ -212,7 +230,7 @@ fn figure_change(
 
 impl Origin {
     fn of(results: &Results) -> Origin {
-        let samples = || results.cells.iter().flat_map(|cell| &cell.samples);
+        let samples = || results.cells.iter().flat_map(|cell| cell.samples());
         let rounds: BTreeSet<u32> = samples().map(|sample| sample.round).collect();
         Origin {
             bench: results.bench.clone(),
@@ -230,14 +248,15 @@ impl CellName {
     fn of(cell: &Cell) -> CellName {
         CellName {
             workload: cell.workload.clone(),
-            mode: cell.mode,
+            vcpus: cell.vcpus,
+            subject: cell.subject,
         }
     }
 }
 
 impl std::fmt::Display for CellName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.workload, self.mode)
+        write!(f, "{} {}", self.workload, self.subject)
     }
 }
 

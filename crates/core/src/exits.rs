@@ -38,53 +38,82 @@ pub struct ExitCount {
     pub count: u64,
 }
 
-/// What the methods below offer for one vCPU and for a whole window alike.
-macro_rules! aggregates {
-    ($exits:item) => {
-        $exits
+/// The same as sums, in the form that results keep: of one vCPU, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub total: u64,
+    pub by_reason: BTreeMap<String, u64>,
+    pub by_cause: BTreeMap<Cause, u64>,
+    /// Exits for MSR writes, by the MSR's name.
+    pub msr_writes: BTreeMap<String, u64>,
+    /// Virtual ticks that the host delivered; `None` where its kernel has no such thing.
+    pub ticks_delivered: Option<u64>,
+}
 
-        /// All exits.
-        pub fn total(&self) -> u64 {
-            self.each().map(|exit| exit.count).sum()
-        }
+impl Counts {
+    pub fn cause(&self, cause: Cause) -> u64 {
+        self.by_cause.get(&cause).copied().unwrap_or(0)
+    }
 
-        pub fn by_reason(&self) -> BTreeMap<String, u64> {
-            sum_by(self.each(), |exit| Some(exit.reason.clone()))
+    /// Adds what was counted elsewhere.  A sum of which a part is not known is not known.
+    pub fn add(&mut self, other: &Counts) {
+        fn add<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+            for (key, count) in more {
+                *sums.entry(key.clone()).or_default() += count;
+            }
         }
-
-        pub fn by_cause(&self) -> BTreeMap<Cause, u64> {
-            sum_by(self.each(), |exit| Some(exit.cause))
-        }
-
-        /// Exits for MSR writes, by the MSR's name (`TSC_DEADLINE`, …).
-        pub fn msr_writes(&self) -> BTreeMap<String, u64> {
-            sum_by(self.each(), |exit| {
-                reason::is_msr_write(&exit.reason).then(|| match exit.msr {
-                    Some(index) => reason::msr_name(index),
-                    None => "unknown".to_string(),
-                })
-            })
-        }
-
-        pub fn cause(&self, cause: Cause) -> u64 {
-            self.each().filter(|exit| exit.cause == cause).map(|exit| exit.count).sum()
-        }
-    };
+        self.total += other.total;
+        add(&mut self.by_reason, &other.by_reason);
+        add(&mut self.by_cause, &other.by_cause);
+        add(&mut self.msr_writes, &other.msr_writes);
+        let ticks = self.ticks_delivered.zip(other.ticks_delivered);
+        self.ticks_delivered = ticks.map(|(one, other)| one + other);
+    }
 }
 
 impl VcpuCounts {
-    aggregates! {
-        fn each(&self) -> impl Iterator<Item = &ExitCount> {
-            self.exits.iter()
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            ticks_delivered: self.ticks_delivered,
+            ..Counts::default()
+        };
+        for exit in &self.exits {
+            counts.total += exit.count;
+            *counts.by_reason.entry(exit.reason.clone()).or_default() += exit.count;
+            *counts.by_cause.entry(exit.cause).or_default() += exit.count;
+            if reason::is_msr_write(&exit.reason) {
+                let msr = exit.msr.map_or("unknown".to_string(), reason::msr_name);
+                *counts.msr_writes.entry(msr).or_default() += exit.count;
+            }
         }
+        counts
+    }
+
+    /// All exits.
+    pub fn total(&self) -> u64 {
+        self.exits.iter().map(|exit| exit.count).sum()
     }
 }
 
 impl WindowCounts {
-    aggregates! {
-        fn each(&self) -> impl Iterator<Item = &ExitCount> {
-            self.vcpus.iter().flat_map(|vcpu| vcpu.exits.iter())
-        }
+    /// Of all vCPUs together.
+    pub fn counts(&self) -> Counts {
+        let mut each = self.vcpus.iter().map(VcpuCounts::counts);
+        let mut all = each.next().unwrap_or(Counts {
+            ticks_delivered: Some(0),
+            ..Counts::default()
+        });
+        each.for_each(|counts| all.add(&counts));
+        all
+    }
+
+    /// All exits.
+    pub fn total(&self) -> u64 {
+        self.vcpus.iter().map(VcpuCounts::total).sum()
+    }
+
+    pub fn cause(&self, cause: Cause) -> u64 {
+        self.counts().cause(cause)
     }
 
     /// The guest that opened the window.
@@ -100,19 +129,6 @@ impl WindowCounts {
     pub fn ticks_delivered(&self) -> Option<u64> {
         self.vcpus.iter().map(|vcpu| vcpu.ticks_delivered).sum()
     }
-}
-
-fn sum_by<'a, K: Ord>(
-    exits: impl Iterator<Item = &'a ExitCount>,
-    key: impl Fn(&ExitCount) -> Option<K>,
-) -> BTreeMap<K, u64> {
-    let mut sums = BTreeMap::new();
-    for exit in exits {
-        if let Some(key) = key(exit) {
-            *sums.entry(key).or_default() += exit.count;
-        }
-    }
-    sums
 }
 
 #[cfg(test)]
@@ -155,23 +171,26 @@ mod tests {
     proptest! {
         #[test]
         fn every_view_sums_to_the_total(window in any_window()) {
-            let total = window.total();
-            prop_assert_eq!(window.by_reason().values().sum::<u64>(), total);
-            prop_assert_eq!(window.by_cause().values().sum::<u64>(), total);
+            let (total, counts) = (window.total(), window.counts());
+            prop_assert_eq!(counts.total, total);
+            prop_assert_eq!(counts.by_reason.values().sum::<u64>(), total);
+            prop_assert_eq!(counts.by_cause.values().sum::<u64>(), total);
             prop_assert_eq!(window.vcpus.iter().map(VcpuCounts::total).sum::<u64>(), total);
             prop_assert_eq!(Cause::ALL.map(|cause| window.cause(cause)).iter().sum::<u64>(), total);
         }
 
         #[test]
         fn msr_writes_sum_to_the_write_exits(window in any_window()) {
-            let writes = window.by_reason().get("msr_write").copied().unwrap_or(0);
-            prop_assert_eq!(window.msr_writes().values().sum::<u64>(), writes);
+            let counts = window.counts();
+            let writes = counts.by_reason.get("msr_write").copied().unwrap_or(0);
+            prop_assert_eq!(counts.msr_writes.values().sum::<u64>(), writes);
         }
 
         #[test]
         fn ticks_are_a_number_only_if_every_vcpu_has_one(window in any_window()) {
             let known = window.vcpus.iter().all(|vcpu| vcpu.ticks_delivered.is_some());
             prop_assert_eq!(window.ticks_delivered().is_some(), known);
+            prop_assert_eq!(window.counts().ticks_delivered, window.ticks_delivered());
         }
 
         #[test]

@@ -4,6 +4,7 @@
 pub mod catalogue;
 pub mod cause;
 pub mod compare;
+pub mod cycle;
 pub mod event;
 pub mod exit_cost;
 pub mod exits;
@@ -15,8 +16,8 @@ pub mod results;
 pub mod shell;
 pub mod size;
 pub mod stats;
+pub mod subject;
 pub mod throughput;
-pub mod timeline;
 pub mod units;
 pub mod wire;
 pub mod workload;

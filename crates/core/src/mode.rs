@@ -4,16 +4,12 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// How a guest's kernel keeps its scheduler tick.
+/// How a guest's kernel keeps its scheduler tick; [`TICK_MODES`] says the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TickMode {
-    /// The classic tick at a fixed rate (`nohz=off`).
     Periodic,
-    /// What the base kernel does: the tick is kept over short idle periods.
     Tickless,
-    /// The tick is stopped at every idle entry: what the papers call tickless.
     TicklessStop,
-    /// Virtual scheduler ticks delivered by the host (paper section 4).
     Paratick,
 }
 
@@ -25,6 +21,63 @@ pub struct Mode {
     pub poll: bool,
 }
 
+/// One row of the table of tick modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickModeRow {
+    pub tick: TickMode,
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The guest's kernel parameters that select it.
+    ///
+    /// The lab's kernels restart the tick as the base kernel does, with two writes to the clock
+    /// event device, when told so: the first series changes that for every guest, and a baseline
+    /// must not profit from it.
+    pub parameters: &'static [&'static str],
+    /// The series of patches that the guest's kernel must have; without it the guest would
+    /// silently be in another mode.
+    pub needs: Option<&'static str>,
+    /// Proof that it is in effect: every vCPU has virtual ticks, or none has.
+    pub virtual_ticks: bool,
+}
+
+/// In the order of [`TickMode`].
+pub const TICK_MODES: [TickModeRow; 4] = [
+    TickModeRow {
+        tick: TickMode::Periodic,
+        name: "periodic",
+        about: "the tick is always on",
+        parameters: &["nohz=off", "no-paratick"],
+        needs: None,
+        virtual_ticks: false,
+    },
+    TickModeRow {
+        tick: TickMode::Tickless,
+        name: "tickless",
+        about: "the tick is kept over short idle periods and stopped in long ones, as today's \
+                kernels do",
+        parameters: &["no-paratick", "tick_restart_twice"],
+        needs: None,
+        virtual_ticks: false,
+    },
+    TickModeRow {
+        tick: TickMode::TicklessStop,
+        name: "tickless-stop",
+        about: "the tick is stopped at every idle entry and restarted after it, as kernels did \
+                until early 2026; the papers call this tickless",
+        parameters: &["no-paratick", "tick_restart_twice", "tickless_stop"],
+        needs: Some("lab"),
+        virtual_ticks: false,
+    },
+    TickModeRow {
+        tick: TickMode::Paratick,
+        name: "paratick",
+        about: "the host delivers the tick on VM entries that it makes anyway",
+        parameters: &[],
+        needs: Some("virtual-ticks"),
+        virtual_ticks: true,
+    },
+];
+
 impl TickMode {
     pub const ALL: [TickMode; 4] = [
         TickMode::Periodic,
@@ -33,48 +86,23 @@ impl TickMode {
         TickMode::Paratick,
     ];
 
-    pub fn name(self) -> &'static str {
-        match self {
-            TickMode::Periodic => "periodic",
-            TickMode::Tickless => "tickless",
-            TickMode::TicklessStop => "tickless-stop",
-            TickMode::Paratick => "paratick",
-        }
+    pub fn row(self) -> &'static TickModeRow {
+        &TICK_MODES[self as usize]
     }
 
-    /// How the guest gets its tick; the docs' table of modes is made of it.
     pub fn about(self) -> &'static str {
-        match self {
-            TickMode::Periodic => "the tick is always on",
-            TickMode::Tickless => {
-                "the tick is kept over short idle periods and stopped in long ones, as today's \
-                 kernels do"
-            }
-            TickMode::TicklessStop => {
-                "the tick is stopped at every idle entry and restarted after it, as kernels did \
-                 until early 2026; the papers call this tickless"
-            }
-            TickMode::Paratick => "the host delivers the tick on VM entries that it makes anyway",
-        }
+        self.row().about
     }
 
-    /// The lab's kernels restart the tick as the base kernel does, with two
-    /// writes to the clock event device, when told so: `tick-restart`
-    /// changes that for every guest, and a baseline must not profit from it.
-    fn kernel_parameters(self) -> &'static [&'static str] {
-        match self {
-            TickMode::Periodic => &["nohz=off", "no-paratick"],
-            TickMode::Tickless => &["no-paratick", "tick_restart_twice"],
-            TickMode::TicklessStop => &["no-paratick", "tick_restart_twice", "tickless_stop"],
-            TickMode::Paratick => &[],
-        }
+    pub fn name(self) -> &'static str {
+        self.row().name
     }
 }
 
 impl Mode {
     /// The guest kernel parameters that select this mode.
     pub fn kernel_parameters(self) -> Vec<&'static str> {
-        let mut parameters = self.tick.kernel_parameters().to_vec();
+        let mut parameters = self.tick.row().parameters.to_vec();
         if self.poll {
             parameters.push("cpuidle_haltpoll.force=1");
         }
@@ -94,8 +122,12 @@ impl fmt::Display for Mode {
 
 /// A mode that does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no tick mode '{0}'\nhint: the modes are periodic, tickless, tickless-stop and paratick, each also with +poll")]
+#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll", names = names())]
 pub struct UnknownMode(pub String);
+
+fn names() -> String {
+    TICK_MODES.map(|row| row.name).join(", ")
+}
 
 impl FromStr for Mode {
     type Err = UnknownMode;
@@ -138,6 +170,11 @@ mod tests {
                 assert_eq!(mode.to_string().parse(), Ok(mode));
             }
         }
+    }
+
+    #[test]
+    fn every_mode_has_its_own_row() {
+        assert!(TickMode::ALL.iter().all(|tick| tick.row().tick == *tick));
     }
 
     #[test]

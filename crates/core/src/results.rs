@@ -5,33 +5,43 @@
 //! A figure that was not measured is `null`, never 0.
 
 mod environment;
+mod facts;
 mod figure;
+mod problem;
 mod read;
+mod upgrade;
 
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
+pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
+pub use problem::{Boot, Doing, Fault, Problem};
 pub use read::{read, ReadError};
 
 use crate::{
-    cause::Cause,
+    cycle::IdleCycle,
+    exits::Counts,
     idle::IdleEntries,
     mode::{Mode, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
+    subject::Subject,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Name and major version of the format.  Fields may be added within a version; a reader ignores
 /// those that it does not know.
-pub const SCHEMA: &str = "paratick-results/1";
+pub const SCHEMA: &str = "paratick-results/2";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
     pub tool_version: String,
-    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`.
+    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`.
     pub bench: String,
+    /// The command line that made it; empty: it was not recorded.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     pub plan: Plan,
@@ -39,19 +49,19 @@ pub struct Results {
     pub cells: Vec<Cell>,
     /// What went wrong beyond single samples: a guest that did not boot, a console's complaint.
     #[serde(default)]
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
 }
 
 /// What was to be measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub vcpus: u32,
-    /// Guests that run side by side, all in the same mode; a sample holds what they did together.
+    /// Guests that run side by side, all alike; a sample holds what they did together.
     #[serde(default = "one")]
     pub guests: u32,
-    pub modes: Vec<Mode>,
+    pub subjects: Vec<Subject>,
     pub workloads: Vec<PlannedWorkload>,
-    /// In each round fresh guests are booted in every mode.  Grows while intervals are too wide.
+    /// In each round fresh guests are booted for every subject.  Grows while intervals are too wide.
     pub rounds: u32,
     /// How far `rounds` may grow; `null`: not at all.
     #[serde(default)]
@@ -68,10 +78,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of every mode and workload given, in their order.
+    /// Of every subject and workload given, in their order.
     pub fn new(
         vcpus: u32,
-        modes: Vec<Mode>,
+        subjects: impl IntoIterator<Item = impl Into<Subject>>,
         workloads: impl IntoIterator<Item = impl Into<PlannedWorkload>>,
         rounds: u32,
         repeats: u32,
@@ -79,7 +89,7 @@ impl Plan {
         Plan {
             vcpus,
             guests: 1,
-            modes,
+            subjects: subjects.into_iter().map(Into::into).collect(),
             workloads: workloads.into_iter().map(Into::into).collect(),
             rounds,
             repeats,
@@ -117,23 +127,40 @@ fn one() -> u32 {
     1
 }
 
-/// All samples of one workload in one mode.
+/// One workload on one subject: all that instruments read of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub workload: String,
-    pub mode: Mode,
     pub vcpus: u32,
+    pub subject: Subject,
     pub work: u64,
     pub unit: String,
-    pub samples: Vec<Sample>,
+    pub readings: Readings,
+}
+
+/// By instrument.  A new instrument is a field here, which older files do not have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// Of every run: exits, instructions, times.
+    #[serde(default)]
+    pub exits: Exits,
     /// What the guests' kernel decided at idle entry, in a run that is none of the samples: to
     /// count it takes time.
     #[serde(default)]
-    pub idle_entries: Option<IdleEntries>,
+    pub idle: Option<IdleEntries>,
+    /// One idle cycle, from a trace.
+    #[serde(default)]
+    pub cycle: Option<IdleCycle>,
+}
+
+/// What was counted in every run, and what follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Exits {
+    pub samples: Vec<Sample>,
     /// Median and interval of every figure; `null` where no sample has it.
     #[serde(default, deserialize_with = "read::known")]
     pub summary: BTreeMap<Figure, Option<Summary>>,
-    /// Against other modes, by their name; `null` where no ratio can be given.
+    /// Against other subjects, by their name; `null` where no ratio can be given.
     #[serde(default, deserialize_with = "read::known_of_each")]
     pub versus: BTreeMap<String, BTreeMap<Figure, Option<Comparison>>>,
 }
@@ -143,12 +170,8 @@ pub struct Cell {
 pub struct Sample {
     pub round: u32,
     pub repeat: u32,
-    pub exits: Option<u64>,
-    pub exits_by_reason: Option<BTreeMap<String, u64>>,
-    pub exits_by_cause: Option<BTreeMap<Cause, u64>>,
-    /// Exits for MSR writes, by the MSR's name.
-    pub msr_writes: Option<BTreeMap<String, u64>>,
-    pub ticks_delivered: Option<u64>,
+    /// Of all vCPUs.
+    pub exits: Option<Counts>,
     /// Counted independently of the exits, by the emulator.
     pub world_switches: Option<u64>,
     pub host_instructions: Option<u64>,
@@ -169,8 +192,9 @@ pub struct Sample {
     pub system_ns: Option<u64>,
     #[serde(default)]
     pub idle_ns: Option<u64>,
+    /// Each vCPU's exits, from vCPU 0 on.
     #[serde(default)]
-    pub per_vcpu: Vec<VcpuSample>,
+    pub per_vcpu: Vec<Counts>,
     /// Each of the host's CPUs, as the emulator saw it; empty where it did not count.
     #[serde(default)]
     pub per_host_cpu: Vec<HostCpuSample>,
@@ -179,18 +203,7 @@ pub struct Sample {
     pub metrics: BTreeMap<String, f64>,
     /// Why this sample is not to be trusted; empty: it is.
     #[serde(default)]
-    pub problems: Vec<String>,
-}
-
-/// One vCPU's share of a sample.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct VcpuSample {
-    pub vcpu: u32,
-    pub exits: u64,
-    pub exits_by_reason: BTreeMap<String, u64>,
-    pub exits_by_cause: BTreeMap<Cause, u64>,
-    pub msr_writes: BTreeMap<String, u64>,
-    pub ticks_delivered: Option<u64>,
+    pub problems: Vec<Fault>,
 }
 
 /// What the emulator counted on one of the host's CPUs.
@@ -202,59 +215,69 @@ pub struct HostCpuSample {
 }
 
 impl Results {
-    pub fn cell(&self, workload: &str, mode: Mode) -> Option<&Cell> {
-        self.cells
-            .iter()
-            .find(|cell| cell.workload == workload && cell.mode == mode)
+    pub fn cell(&self, workload: &str, subject: impl Into<Subject>) -> Option<&Cell> {
+        let subject = subject.into();
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.workload == workload && cell.subject == subject)
     }
 
-    /// Adds a sample to its cell, which is made if it is the first.
-    pub fn add(&mut self, workload: &PlannedWorkload, mode: Mode, sample: Sample) {
-        let found = self
-            .cells
-            .iter_mut()
-            .find(|cell| cell.workload == workload.workload && cell.mode == mode);
-        match found {
-            Some(cell) => cell.samples.push(sample),
-            None => self.cells.push(Cell {
-                workload: workload.workload.clone(),
-                mode,
+    fn cell_mut(&mut self, workload: &str, subject: Subject) -> Option<&mut Cell> {
+        let mut cells = self.cells.iter_mut();
+        cells.find(|cell| cell.workload == workload && cell.subject == subject)
+    }
+
+    /// The readings of a cell, which is made if they are the first.
+    pub fn readings(&mut self, planned: &PlannedWorkload, subject: Subject) -> &mut Readings {
+        let is_it = |cell: &Cell| cell.workload == planned.workload && cell.subject == subject;
+        let place = self.cells.iter().position(is_it).unwrap_or_else(|| {
+            self.cells.push(Cell {
+                workload: planned.workload.clone(),
                 vcpus: self.plan.vcpus,
-                work: workload.work,
-                unit: workload.unit.clone(),
-                samples: vec![sample],
-                idle_entries: None,
-                summary: BTreeMap::new(),
-                versus: BTreeMap::new(),
-            }),
-        }
+                subject,
+                work: planned.work,
+                unit: planned.unit.clone(),
+                readings: Readings::default(),
+            });
+            self.cells.len() - 1
+        });
+        &mut self.cells[place].readings
+    }
+
+    /// Adds a sample to its cell.
+    pub fn add(&mut self, planned: &PlannedWorkload, subject: impl Into<Subject>, sample: Sample) {
+        self.readings(planned, subject.into())
+            .exits
+            .samples
+            .push(sample);
     }
 
     /// Keeps them with the samples of the same guest, if there are any.
-    pub fn set_idle_entries(&mut self, workload: &str, mode: Mode, entries: IdleEntries) {
-        let mut cells = self.cells.iter_mut();
-        let found = cells.find(|cell| cell.workload == workload && cell.mode == mode);
-        if let Some(cell) = found {
-            cell.idle_entries = Some(entries);
+    pub fn set_idle_entries(&mut self, workload: &str, subject: Subject, entries: IdleEntries) {
+        if let Some(cell) = self.cell_mut(workload, subject) {
+            cell.readings.idle = Some(entries);
         }
     }
 
+    /// Every cell with an idle cycle.
+    pub fn cycles(&self) -> impl Iterator<Item = (&Cell, &IdleCycle)> {
+        let cells = self.cells.iter();
+        cells.filter_map(|cell| Some((cell, cell.readings.cycle.as_ref()?)))
+    }
+
     /// Whether every workload has all its samples of this guest.
-    pub fn has_guest(&self, mode: Mode, round: u32) -> bool {
+    pub fn has_guest(&self, boot: Boot) -> bool {
         self.plan.workloads.iter().all(|planned| {
-            let cell = self.cell(&planned.workload, mode);
-            let done = |cell: &Cell| cell.samples.iter().filter(|s| s.round == round).count();
+            let cell = self.cell(&planned.workload, boot.subject);
+            let of_boot = |sample: &&Sample| sample.round == boot.round;
+            let done = |cell: &Cell| cell.samples().iter().filter(of_boot).count();
             cell.is_some_and(|cell| done(cell) >= self.plan.repeats as usize)
         })
     }
 
     pub fn is_complete(&self) -> bool {
-        (1..=self.plan.rounds).all(|round| {
-            self.plan
-                .modes
-                .iter()
-                .all(|mode| self.has_guest(*mode, round))
-        })
+        let subjects = || self.plan.subjects.iter().copied();
+        (1..=self.plan.rounds)
+            .all(|round| subjects().all(|subject| self.has_guest(Boot { round, subject })))
     }
 
     /// Whether intervals are wider than the plan asks for, and it allows one more round.
@@ -269,7 +292,10 @@ impl Results {
     /// Whether every mode's exits are known as a ratio to its baselines' so precisely: half the
     /// interval's width, divided by the ratio.
     fn is_within(&self, precision: f64) -> bool {
-        let compared = self.cells.iter().flat_map(|cell| cell.versus.values());
+        let compared = self
+            .cells
+            .iter()
+            .flat_map(|cell| cell.readings.exits.versus.values());
         compared
             .map(|figures| figures.get(&Figure::Exits).copied().flatten())
             .all(|exits| {
@@ -282,11 +308,12 @@ impl Results {
     }
 
     /// Drops a workload's samples of a guest, in whose place others are to come.
-    pub fn forget(&mut self, workload: &str, mode: Mode, round: u32) {
-        let mut cells = self.cells.iter_mut();
-        let found = cells.find(|cell| cell.workload == workload && cell.mode == mode);
-        if let Some(cell) = found {
-            cell.samples.retain(|sample| sample.round != round);
+    pub fn forget(&mut self, workload: &str, boot: Boot) {
+        if let Some(cell) = self.cell_mut(workload, boot.subject) {
+            cell.readings
+                .exits
+                .samples
+                .retain(|sample| sample.round != boot.round);
         }
     }
 
@@ -295,82 +322,89 @@ impl Results {
     pub fn summarize(&mut self) {
         let plan = &self.plan;
         self.cells.sort_by_key(|cell| {
-            let workload = plan
-                .workloads
-                .iter()
-                .position(|w| w.workload == cell.workload);
+            let workload = |planned: &PlannedWorkload| planned.workload == cell.workload;
+            let subject = |subject: &Subject| *subject == cell.subject;
             (
-                workload,
-                plan.modes.iter().position(|mode| *mode == cell.mode),
+                plan.workloads.iter().position(workload),
+                plan.subjects.iter().position(subject),
             )
         });
         let versus: Vec<_> = self.cells.iter().map(|cell| self.versus(cell)).collect();
         for (cell, versus) in self.cells.iter_mut().zip(versus) {
-            cell.summary = Figure::all()
-                .map(|figure| (figure, stats::summarize(&cell.observations(figure))))
-                .collect();
-            cell.versus = versus;
+            let summary =
+                Figure::all().map(|figure| (figure, stats::summarize(&cell.observations(figure))));
+            cell.readings.exits.summary = summary.collect();
+            cell.readings.exits.versus = versus;
         }
     }
 
     fn versus(&self, cell: &Cell) -> BTreeMap<String, BTreeMap<Figure, Option<Comparison>>> {
-        baselines(cell.mode)
-            .filter_map(|mode| self.cell(&cell.workload, mode))
+        baselines(cell.subject)
+            .filter_map(|subject| self.cell(&cell.workload, subject))
             .map(|base| {
                 let compared = Figure::COMPARED.map(|figure| {
-                    let (mode, base) = (cell.observations(figure), base.observations(figure));
-                    (figure, stats::compare(&mode, &base))
+                    let (cell, base) = (cell.observations(figure), base.observations(figure));
+                    (figure, stats::compare(&cell, &base))
                 });
-                (base.mode.to_string(), compared.into_iter().collect())
+                (base.subject.to_string(), compared.into_iter().collect())
             })
             .collect()
     }
 
-    /// Every sample that is not to be trusted: workload, mode, sample.
-    pub fn doubtful(&self) -> impl Iterator<Item = (&str, Mode, &Sample)> {
-        self.cells.iter().flat_map(|cell| {
-            cell.samples
-                .iter()
-                .filter(|sample| !sample.problems.is_empty())
-                .map(|sample| (cell.workload.as_str(), cell.mode, sample))
-        })
+    /// Every sample that is not to be trusted, with its cell.
+    pub fn doubtful(&self) -> impl Iterator<Item = (&Cell, &Sample)> {
+        let samples = self
+            .cells
+            .iter()
+            .flat_map(|c| c.samples().iter().map(move |s| (c, s)));
+        samples.filter(|(_, sample)| !sample.problems.is_empty())
     }
 }
 
-/// What a mode is compared with: the base kernel, the papers' baseline, and where it polls, the
-/// base kernel that polls.
-fn baselines(mode: Mode) -> impl Iterator<Item = Mode> {
-    let plain = [TickMode::Tickless, TickMode::TicklessStop].map(|tick| Mode { tick, poll: false });
-    let polling = mode.poll.then_some(Mode {
-        tick: TickMode::Tickless,
-        poll: true,
-    });
+/// What a subject is compared with: on a host with the same settings the base kernel, the papers'
+/// baseline, and where it polls, the base kernel that polls; and the same mode on a host with
+/// default settings.
+fn baselines(of: Subject) -> impl Iterator<Item = Subject> {
+    let mode = |tick, poll| Subject {
+        mode: Mode { tick, poll },
+        host: of.host,
+    };
+    let plain = [TickMode::Tickless, TickMode::TicklessStop].map(|tick| mode(tick, false));
+    let polling = of.mode.poll.then(|| mode(TickMode::Tickless, true));
     plain
         .into_iter()
         .chain(polling)
-        .filter(move |baseline| *baseline != mode)
+        .chain([Subject::from(of.mode)])
+        .filter(move |baseline| *baseline != of)
 }
 
 impl Cell {
+    pub fn samples(&self) -> &[Sample] {
+        &self.readings.exits.samples
+    }
+
     /// The figure of every sample that has it.
     pub fn observations(&self, figure: Figure) -> Vec<Observation> {
-        self.samples
-            .iter()
-            .filter_map(|sample| {
-                Some(Observation {
-                    round: sample.round,
-                    value: figure.of(sample, self.work)?,
-                })
+        let observe = |sample: &Sample| {
+            let value = figure.of(sample, self.work)?;
+            Some(Observation {
+                round: sample.round,
+                value,
             })
-            .collect()
+        };
+        self.samples().iter().filter_map(observe).collect()
     }
 
     pub fn summary(&self, figure: Figure) -> Option<Summary> {
-        self.summary.get(&figure).copied().flatten()
+        self.readings.exits.summary.get(&figure).copied().flatten()
     }
 
-    pub fn versus(&self, baseline: Mode, figure: Figure) -> Option<Comparison> {
-        let compared = self.versus.get(&baseline.to_string())?;
+    pub fn versus(&self, baseline: impl Into<Subject>, figure: Figure) -> Option<Comparison> {
+        let compared = self
+            .readings
+            .exits
+            .versus
+            .get(&baseline.into().to_string())?;
         compared.get(&figure).copied().flatten()
     }
 }

@@ -132,7 +132,7 @@ impl Line {
 /// With their rounds.
 fn lines(cell: &Cell) -> Vec<(u32, Line)> {
     let with_round = |sample: &Sample| Some((sample.round, Line::of(sample, cell.work)?));
-    cell.samples.iter().filter_map(with_round).collect()
+    cell.samples().iter().filter_map(with_round).collect()
 }
 
 fn median_at(lines: &[Line], cost: f64) -> Option<f64> {

@@ -14,6 +14,7 @@ use paratick_build::{progress::Events, tools::Tools};
 use paratick_core::{
     exits::WindowCounts,
     size::Size,
+    subject::HostSettings,
     wire::{GuestConfig, Ready, Request},
 };
 use paratick_instruments::{exits::ExitCounter, Instrument};
@@ -111,6 +112,11 @@ impl Host {
             spec, tools, run, ..
         } = &*self.booted;
         spec.backend.world_switches(spec, tools, run.path())
+    }
+
+    /// As it was asked to be set.
+    pub fn settings(&self) -> HostSettings {
+        self.booted.spec.settings
     }
 
     /// Virtual time in ns that the emulator charges for each world switch; 0: none.

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::Result;
 use paratick_build::{progress::Events, tools::Tools};
-use paratick_core::size::Size;
+use paratick_core::{size::Size, subject::HostSettings};
 use paratick_service::guest::Places;
 use std::{
     path::{Path, PathBuf},
@@ -21,6 +21,8 @@ pub struct HostSpec {
     pub backend: &'static dyn Backend,
     pub boot: Boot,
     pub emulation: Emulation,
+    /// How it is set; where the machine is the host, how it should be.
+    pub settings: HostSettings,
     /// Scratch disks for guests, empty and sparse.
     pub disks: Vec<Size>,
     /// Wall-clock limit of the boot.
@@ -93,6 +95,11 @@ pub trait Backend: Send + Sync {
     fn world_switches(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Option<PathBuf>;
 
     fn facts(&self, host: &HostSpec) -> HostFacts;
+
+    /// How its hosts are set where nobody asks for anything else.
+    fn settings(&self) -> Result<HostSettings> {
+        Ok(HostSettings::default())
+    }
 }
 
 /// What a backend needs to start a host.
@@ -134,6 +141,7 @@ impl HostSpec {
                 append: Vec::new(),
             },
             emulation: Emulation::default(),
+            settings: HostSettings::default(),
             disks: Vec::new(),
             timeout: boot_limit(cpus),
             keep: false,

@@ -75,6 +75,8 @@ impl Metric {
     }
 
     pub fn of(self, cell: &Cell, baseline: Mode) -> Option<Change> {
+        // On a host with the same settings.
+        let baseline = cell.subject.with(baseline);
         let versus = |figure| cell.versus(baseline, figure).map(Change::from);
         match self {
             Metric::Exits => versus(Figure::Exits),

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a report is made of.
 
-use crate::{document::Document, number, set};
-use paratick_core::{results::Results, timeline::Timeline};
+use crate::{number, set};
+use paratick_core::results::Results;
 
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     /// No two are of the same bench, size and cost.
     pub results: Vec<Results>,
-    pub timelines: Vec<Timeline>,
+    pub timelines: Vec<Results>,
     /// What was given and is not shown, and why.
     pub left_out: Vec<String>,
 }
 
 impl Input {
-    /// Of documents and the names of their files.  Of results of one bench, size and cost it keeps
+    /// Of results and the names of their files.  Of results of one bench, size and cost it keeps
     /// those that began last, or of one begin (a bench that was continued) those with most samples.
-    pub fn of(documents: impl IntoIterator<Item = (String, Document)>) -> Input {
+    pub fn of(files: impl IntoIterator<Item = (String, Results)>) -> Input {
         let mut input = Input::default();
         let mut named = Vec::new();
-        for (name, document) in documents {
-            match document {
-                Document::Results(results) if !set::is_known(&results.bench) => {
-                    input.left_out.push(format!(
-                        "{name}: this program has no section for bench {}.",
-                        results.bench
-                    ));
-                }
-                Document::Results(results) => input.keep_one(&mut named, name, *results),
-                Document::Timeline(timeline) => input.timelines.push(*timeline),
+        for (name, results) in files {
+            match results.bench.as_str() {
+                "timeline" => input.timelines.push(results),
+                bench if !set::is_known(bench) => input.left_out.push(format!(
+                    "{name}: this program has no section for bench {bench}."
+                )),
+                _ => input.keep_one(&mut named, name, results),
             }
         }
         input.results = named.into_iter().map(|(_, results)| results).collect();
@@ -60,5 +57,5 @@ impl Input {
 }
 
 fn samples(results: &Results) -> usize {
-    results.cells.iter().map(|cell| cell.samples.len()).sum()
+    results.cells.iter().map(|cell| cell.samples().len()).sum()
 }

@@ -4,7 +4,7 @@
 
 mod change;
 pub mod compare;
-mod document;
+
 mod input;
 pub mod model;
 pub mod number;
@@ -19,7 +19,6 @@ pub mod tables;
 pub mod terminal;
 mod timeline;
 
-pub use document::{BadDocument, Document};
 pub use input::Input;
 
 /// The page could not be put together: an error in this crate, not in the input.
@@ -39,4 +38,25 @@ pub fn is_page(beginning: &[u8]) -> bool {
 pub fn html(input: &Input) -> Result<String, RenderError> {
     let selection = set::Selection::new(&input.results);
     Ok(page::render(&section::page(input, &selection))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use paratick_core::results::{Environment, Plan, PlannedWorkload, Results, SCHEMA};
+
+    pub fn empty() -> Results {
+        let subjects: [paratick_core::subject::Subject; 0] = [];
+        let workloads: [PlannedWorkload; 0] = [];
+        Results {
+            schema: SCHEMA.into(),
+            tool_version: String::new(),
+            bench: "quick".into(),
+            command: Vec::new(),
+            started: String::new(),
+            plan: Plan::new(1, subjects, workloads, 1, 1),
+            environment: Environment::default(),
+            cells: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
 }

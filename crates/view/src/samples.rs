@@ -99,8 +99,15 @@ fn by_words(selection: &Selection, words: impl Fn(&Results) -> Option<String>) -
 /// Whether there are bootstrap intervals, and ranges.
 fn methods(selection: &Selection) -> (bool, bool) {
     let cells = || selection.results().flat_map(|results| &results.cells);
-    let summaries = cells().flat_map(|cell| cell.summary.values().flatten().map(|s| s.method));
-    let versus = cells().flat_map(|cell| cell.versus.values());
+    let summaries = cells().flat_map(|cell| {
+        cell.readings
+            .exits
+            .summary
+            .values()
+            .flatten()
+            .map(|s| s.method)
+    });
+    let versus = cells().flat_map(|cell| cell.readings.exits.versus.values());
     let compared = versus.flat_map(|figures| figures.values().flatten().map(|c| c.method));
     summaries
         .chain(compared)
@@ -116,8 +123,12 @@ fn confidence() -> String {
 
 /// What the emulator's own count of these cells says of the kernel's.
 pub fn world_switches<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
-    let samples: Vec<_> = cells.flat_map(|cell| &cell.samples).collect();
-    let pair = |sample: &&Sample| sample.world_switches.zip(sample.exits);
+    let samples: Vec<_> = cells.flat_map(|cell| cell.samples()).collect();
+    let pair = |sample: &&Sample| {
+        sample
+            .world_switches
+            .zip(sample.exits.as_ref().map(|exits| exits.total))
+    };
     let pairs: Vec<(u64, u64)> = samples.iter().filter_map(pair).collect();
     let equal = pairs.iter().filter(|(switches, exits)| switches == exits);
     let [all, counted, equal] = [samples.len(), pairs.len(), equal.count()];

@@ -155,7 +155,7 @@ fn counts(results: &Results) -> String {
     let (mut boots, mut runs) = (Vec::new(), Vec::new());
     for cell in &results.cells {
         let mut by_round: BTreeMap<u32, usize> = BTreeMap::new();
-        for sample in &cell.samples {
+        for sample in cell.samples() {
             *by_round.entry(sample.round).or_default() += 1;
         }
         boots.push(by_round.len());

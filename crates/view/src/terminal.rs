@@ -13,7 +13,6 @@ use paratick_core::{
     exits::WindowCounts,
     results::{Figure, Results},
     stats::{Verdict, MIN_VERDICT},
-    timeline::Timeline,
 };
 
 /// Everything that a bench measured.
@@ -99,11 +98,11 @@ fn notes(set: &Set) -> Vec<String> {
     }
     for baseline in BASELINES {
         let open = results.cells.iter().filter(|cell| {
-            let compared = cell.versus(baseline, Figure::Exits);
+            let compared = cell.versus(cell.subject.with(baseline), Figure::Exits);
             compared.is_some_and(|c| c.verdict == Verdict::NoDifferenceShown)
         });
         let open: Vec<_> = open
-            .map(|cell| format!("{} {}", cell.workload, cell.mode))
+            .map(|cell| format!("{} {}", cell.workload, cell.subject))
             .collect();
         if !open.is_empty() {
             let open = open.join(", ");
@@ -120,7 +119,7 @@ fn notes(set: &Set) -> Vec<String> {
 }
 
 /// The chosen cycle of every mode.
-pub fn timeline(timeline: &Timeline) -> String {
+pub fn timeline(timeline: &Results) -> String {
     let lengths = cycle::lengths(timeline).map(|text| format!("\n{}", wrap(&text)));
     cycle::table(timeline).text() + &lengths.unwrap_or_default()
 }

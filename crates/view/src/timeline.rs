@@ -1,7 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who has the vCPU's processor when, by the events of an idle cycle.
 
-use paratick_core::timeline::{Line, What};
+use paratick_core::{
+    cycle::{IdleCycle, What},
+    results::Results,
+    subject::Subject,
+};
+
+/// The idle cycle of one subject.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub subject: Subject,
+    pub cycle: IdleCycle,
+}
+
+impl std::ops::Deref for Line {
+    type Target = IdleCycle;
+
+    fn deref(&self) -> &IdleCycle {
+        &self.cycle
+    }
+}
+
+/// All that a results file has.
+pub fn lines(results: &Results) -> Vec<Line> {
+    let line = |(cell, cycle): (&paratick_core::results::Cell, &IdleCycle)| Line {
+        subject: cell.subject,
+        cycle: cycle.clone(),
+    };
+    results.cycles().map(line).collect()
+}
 
 /// Who has the vCPU's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +109,15 @@ pub mod tests {
     /// A line of these events, as JSON.
     pub fn line(events: &str) -> Line {
         let text = format!(
-            r#"{{"mode": "tickless", "vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {{}},
+            r#"{{"vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {{}},
                 "exits_per_cycle": {{"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"}},
                 "traced_ns": 0, "untraced_ns": 0, "events": [{events}]}}"#
         );
-        serde_json::from_str(&text).unwrap()
+        let subject = "tickless".parse().unwrap();
+        Line {
+            subject,
+            cycle: serde_json::from_str(&text).unwrap(),
+        }
     }
 
     fn seen(line: &Line) -> Vec<(&'static str, u64, u64)> {

@@ -5,14 +5,14 @@ use paratick_core::results::{Environment, SCHEMA};
 /// A bed in which nothing runs: it notes its turns and fails where it is told to.
 #[derive(Default)]
 struct Rehearsal {
-    turns: Vec<Turn>,
+    turns: Vec<Boot>,
     fail: Vec<usize>,
     plan: Option<Plan>,
     ended: u32,
 }
 
 impl Bed for Rehearsal {
-    fn measure(&mut self, turn: Turn, ran: &mut dyn FnMut()) -> Result<Measured> {
+    fn measure(&mut self, turn: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         self.turns.push(turn);
         if self.fail.contains(&self.turns.len()) {
             anyhow::bail!("a soft lockup");
@@ -49,11 +49,12 @@ fn results(rounds: u32) -> Results {
         schema: SCHEMA.into(),
         tool_version: String::new(),
         bench: "quick".into(),
+        command: Vec::new(),
         started: String::new(),
         plan: Plan {
             vcpus: 2,
             guests: 1,
-            modes: ["periodic", "tickless", "paratick"]
+            subjects: ["periodic", "tickless", "paratick"]
                 .map(|mode| mode.parse().unwrap())
                 .to_vec(),
             workloads: vec![workload("cpu"), workload("idle")],
@@ -69,7 +70,7 @@ fn results(rounds: u32) -> Results {
     }
 }
 
-fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Turn>, usize, Vec<bool>) {
+fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Boot>, usize, Vec<bool>) {
     let mut bed = Rehearsal {
         plan: Some(results.plan.clone()),
         fail,
@@ -90,10 +91,14 @@ fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Turn>, usize, Vec<b
     (bed.turns, kept, times_known)
 }
 
+fn told(results: &Results) -> Vec<String> {
+    results.problems.iter().map(Problem::to_string).collect()
+}
+
 #[test]
 fn modes_are_interleaved_and_begin_elsewhere_in_every_round() {
     let names: Vec<String> = order(&results(3).plan)
-        .map(|turn| format!("{} {}", turn.round, turn.mode))
+        .map(|turn| format!("{} {}", turn.round, turn.subject))
         .collect();
     assert_eq!(
         names,
@@ -124,22 +129,22 @@ fn every_guest_is_measured_once_and_kept_at_once() {
 fn only_what_is_missing_is_measured_again() {
     let mut results = results(2);
     rehearse(&mut results, vec![]);
-    let paratick = results.plan.modes[2];
+    let paratick = results.plan.subjects[2];
     let cell = results
         .cells
         .iter_mut()
-        .find(|cell| cell.mode == paratick)
+        .find(|cell| cell.subject == paratick)
         .unwrap();
-    cell.samples.pop();
+    cell.readings.exits.samples.pop();
     let (turns, ..) = rehearse(&mut results, vec![]);
     assert_eq!(
         turns,
-        [Turn {
+        [Boot {
             round: 2,
-            mode: paratick
+            subject: paratick
         }]
     );
-    assert!(results.cells.iter().all(|cell| cell.samples.len() == 4));
+    assert!(results.cells.iter().all(|cell| cell.samples().len() == 4));
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn a_guest_that_fails_is_told_and_the_others_go_on() {
     let mut results = results(2);
     let (turns, ..) = rehearse(&mut results, vec![2]);
     assert_eq!(turns.len(), 6);
-    assert_eq!(results.problems, ["round 1, tickless: a soft lockup"]);
+    assert_eq!(told(&results), ["round 1, tickless: a soft lockup"]);
     assert!(!results.is_complete());
 }
 
@@ -159,15 +164,15 @@ fn a_guest_that_is_measured_again_takes_its_problem_and_its_samples_along() {
     assert_eq!(results.problems.len(), 4);
     rehearse(&mut results, vec![]);
     assert!(results.is_complete());
-    assert_eq!(results.problems, [""; 0]);
+    assert_eq!(told(&results), [""; 0]);
 
-    let (workload, mode) = (results.plan.workloads[0].clone(), results.plan.modes[0]);
+    let (workload, subject) = (results.plan.workloads[0].clone(), results.plan.subjects[0]);
     results
         .cells
-        .retain(|cell| cell.workload != workload.workload || cell.mode != mode);
+        .retain(|cell| cell.workload != workload.workload || cell.subject != subject);
     let before = results.cells.clone();
     rehearse(&mut results, vec![1]);
-    assert_eq!(results.problems, ["round 1, periodic: a soft lockup"]);
+    assert_eq!(told(&results), ["round 1, periodic: a soft lockup"]);
     assert_eq!(results.cells, before);
 }
 
@@ -232,36 +237,46 @@ fn time_left_is_told_once_a_guest_is_through() {
 #[test]
 fn idle_entries_are_counted_once_where_the_kernel_stops_its_tick() {
     let mut plan = results(2).plan;
-    plan.modes = ["tickless", "tickless-stop", "tickless-stop+poll"]
+    plan.subjects = ["tickless", "tickless-stop", "tickless-stop+poll"]
         .map(|mode| mode.parse().unwrap())
         .to_vec();
-    let counting = |plan: &Plan| -> Vec<Turn> {
-        let turns = order(plan).filter(|turn| turn.counts_idle_entries(plan));
+    let counting = |plan: &Plan| -> Vec<Boot> {
+        let turns = order(plan).filter(|boot| counts_idle_entries(*boot, plan));
         turns.collect()
     };
     assert_eq!(counting(&plan), []);
     plan.idle_entries = true;
-    let stop = Turn {
+    let stop = Boot {
         round: 1,
-        mode: "tickless-stop".parse().unwrap(),
+        subject: "tickless-stop".parse().unwrap(),
     };
     assert_eq!(counting(&plan), [stop]);
     // A boot, two workloads twice, and both once more.
-    assert_eq!(stop.runs(&plan), 1 + 2 * 2 + 2);
+    assert_eq!(runs(stop, &plan), 1 + 2 * 2 + 2);
 }
 
 #[test]
 fn idle_entries_go_to_the_cell_of_their_workload() {
     let mut results = results(1);
-    let (mode, entries) = (results.plan.modes[1], IdleEntries::default());
+    let (subject, entries) = (results.plan.subjects[1], IdleEntries::default());
     let workload = results.plan.workloads[0].clone();
     let measured = Measured {
         samples: vec![(workload, Sample::default())],
         idle_entries: vec![("cpu".into(), entries.clone()), ("idle".into(), entries)],
         ..Measured::default()
     };
-    take(&mut results, Turn { round: 1, mode }, measured, &mut |_| ());
-    assert!(results.cell("cpu", mode).unwrap().idle_entries.is_some());
+    take(
+        &mut results,
+        Boot { round: 1, subject },
+        measured,
+        &mut |_| (),
+    );
+    assert!(results
+        .cell("cpu", subject)
+        .unwrap()
+        .readings
+        .idle
+        .is_some());
     // It failed: there is nothing that the entries would explain.
-    assert!(results.cell("idle", mode).is_none());
+    assert!(results.cell("idle", subject).is_none());
 }

@@ -3,16 +3,17 @@
 use super::*;
 use paratick_core::results::{Environment, Plan, PlannedWorkload, Sample, SCHEMA};
 
-fn fresh(fingerprint: &str) -> Results {
+fn fresh(agent: &str) -> Results {
     Results {
         schema: SCHEMA.into(),
         tool_version: String::new(),
         bench: "quick".into(),
+        command: Vec::new(),
         started: "2026-01-01T00:00:00Z".into(),
         plan: Plan {
             vcpus: 2,
             guests: 1,
-            modes: vec!["tickless".parse().unwrap()],
+            subjects: vec!["tickless".parse().unwrap()],
             workloads: vec![PlannedWorkload {
                 workload: "cpu".into(),
                 work: 1,
@@ -26,7 +27,7 @@ fn fresh(fingerprint: &str) -> Results {
             precision: None,
         },
         environment: Environment {
-            fingerprint: fingerprint.into(),
+            hashes: [("agent".to_string(), agent.to_string())].into(),
             ..Environment::default()
         },
         cells: Vec::new(),
@@ -36,13 +37,13 @@ fn fresh(fingerprint: &str) -> Results {
 
 fn measured(samples: u32) -> Results {
     let mut results = fresh("here");
-    let (workload, mode) = (results.plan.workloads[0].clone(), results.plan.modes[0]);
+    let (workload, subject) = (results.plan.workloads[0].clone(), results.plan.subjects[0]);
     for _ in 0..samples {
         let sample = Sample {
             round: 1,
             ..Sample::default()
         };
-        results.add(&workload, mode, sample);
+        results.add(&workload, subject, sample);
     }
     results
 }
@@ -92,8 +93,8 @@ fn what_is_not_planned_any_more_is_not_mixed_with_what_is() {
         ..more.plan.workloads[0].clone()
     };
     more.plan.workloads.push(sleep.clone());
-    let mode = more.plan.modes[0];
-    more.add(&sleep, mode, Sample::default());
+    let subject = more.plan.subjects[0];
+    more.add(&sleep, subject, Sample::default());
     write(&path, &more).unwrap();
     let (refused, _) = open_in(folder.path(), "r.json", true);
     let error = refused.unwrap_err().to_string();
@@ -122,20 +123,43 @@ fn another_environment_is_not_joined() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
     let mut elsewhere = measured(1);
-    elsewhere.environment.fingerprint = "there".into();
+    elsewhere
+        .environment
+        .hashes
+        .insert("agent".into(), "there".into());
     elsewhere.environment.configuration.kernel_sha256 = "other".into();
     write(&path, &elsewhere).unwrap();
     let error = open_in(folder.path(), "r.json", true)
         .0
         .unwrap_err()
         .to_string();
-    assert!(error.contains("the guests' kernel differs"), "{error}");
+    for what in [
+        "guests' kernel image (other there,",
+        "agent (there there, here here)",
+    ] {
+        assert!(error.contains(what), "{error}");
+    }
     assert!(error.contains("hint:"), "{error}");
     assert!(open_in(folder.path(), "r.json", false)
         .0
         .unwrap()
         .cells
         .is_empty());
+}
+
+/// It does not say what it was measured with: of nothing may be made something.
+#[test]
+fn a_file_of_schema_1_is_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let mut old = measured(1);
+    old.environment.hashes.clear();
+    write(&path, &old).unwrap();
+    let error = open_in(folder.path(), "r.json", true).0.unwrap_err();
+    assert!(
+        error.to_string().contains("agent (none or unknown there"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -165,7 +189,7 @@ fn samples_of_another_version_of_a_program_are_not_joined() {
         with(fresh("here"), &one, &[("x264", "2")]),
     );
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("package x264 differs"), "{error}");
+    assert!(error.contains("package x264 (1 there, 2 here)"), "{error}");
     let new = || with(fresh("here"), &both, &[("mcl", "3"), ("x264", "2")]);
     let more = packages_of(with(measured(1), &one, &[("x264", "2")]), new()).unwrap();
     assert_eq!(more.len(), 2);

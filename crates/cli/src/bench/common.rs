@@ -4,7 +4,7 @@
 use crate::options::{number, Format, HostChoice, Memory};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::{catalogue::sets::Set, mode::Mode};
+use paratick_core::{catalogue::sets::Set, mode::Mode, subject::Subject};
 use std::{ops::RangeInclusive, path::PathBuf};
 
 const TIMES: RangeInclusive<u32> = 1..=1000;
@@ -66,7 +66,7 @@ impl Common {
     pub fn apply(&self, set: &mut Set) {
         let plan = &mut set.plan;
         if let Some(modes) = &self.modes {
-            plan.modes.clone_from(modes);
+            plan.subjects = modes.iter().copied().map(Subject::from).collect();
         }
         plan.rounds = self.rounds.unwrap_or(plan.rounds);
         plan.repeats = self.repeat.unwrap_or(plan.repeats);

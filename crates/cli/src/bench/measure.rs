@@ -63,9 +63,10 @@ impl Bench {
     ) -> Result<Bench> {
         for set in &mut sets {
             options.apply(set);
-            once(&set.plan.modes, "mode", "--modes")?;
+            once(&set.plan.subjects, "mode", "--modes")?;
         }
-        let modes = sets.iter().flat_map(|set| &set.plan.modes);
+        let subjects = sets.iter().flat_map(|set| &set.plan.subjects);
+        let modes = subjects.map(|subject| &subject.mode);
         options.host.check(modes)?;
         let started = paratick_bench::now();
         let folder = written == Written::Folder;
@@ -185,9 +186,9 @@ impl Bench {
         let parts = self.parts(&mut events)?;
         let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
         for problem in &traced.problems {
-            events(Warning::Problem(problem).into());
+            events(Warning::Problem(&problem.to_string()).into());
         }
-        timeline::write(file, &traced)
+        paratick_bench::write(file, &traced)
     }
 
     fn parts(&self, events: Events) -> Result<Parts> {
@@ -205,6 +206,7 @@ impl Bench {
         let output = self.file_of(set);
         Settings {
             bench: set.bench,
+            command: command_line(),
             plan: set.plan.clone(),
             kernel: parts.kernel.clone(),
             host_kernel: parts.host_kernel.clone(),
@@ -289,8 +291,10 @@ impl Bench {
         let is_baseline = |mode: &Mode| {
             !mode.poll && matches!(mode.tick, TickMode::Tickless | TickMode::TicklessStop)
         };
-        let compared =
-            |set: &Set| set.plan.modes.iter().any(is_baseline) && set.plan.modes.len() > 1;
+        let compared = |set: &Set| {
+            let subjects = &set.plan.subjects;
+            subjects.iter().any(|subject| is_baseline(&subject.mode)) && subjects.len() > 1
+        };
         if !self.sets.iter().any(compared) {
             events(Warning::NothingToCompareWith.into());
         }
@@ -304,6 +308,14 @@ fn text(all: &[&Results]) -> String {
         .map(|results| terminal::results(results))
         .collect();
     texts.join("\n")
+}
+
+/// As it was typed, by the program's own name.
+pub fn command_line() -> Vec<String> {
+    let typed = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned());
+    ["paratick".to_string()].into_iter().chain(typed).collect()
 }
 
 /// What is wrong with one set's results.

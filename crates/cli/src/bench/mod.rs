@@ -12,7 +12,7 @@ mod timeline;
 use crate::{input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
-use paratick_view::{terminal, Document};
+use paratick_view::terminal;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -83,9 +83,10 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn show(file: &Path, format: Format) -> Result<ExitCode> {
-    match input::document("show", file)? {
-        Document::Results(results) => format.print(&results, || terminal::results(&results))?,
-        Document::Timeline(line) => format.print(&line, || terminal::timeline(&line))?,
-    }
+    let results = input::results("show", file)?;
+    format.print(&results, || match results.cycles().next() {
+        Some(_) => terminal::timeline(&results),
+        None => terminal::results(&results),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -67,7 +67,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let traced = timeline::run(&settings, &mut events);
     drop(progress);
     let traced = traced?;
-    timeline::write(&settings.output, &traced)?;
+    paratick_bench::write(&settings.output, &traced)?;
     options
         .format
         .print(&traced, || terminal::timeline(&traced))?;
@@ -100,6 +100,7 @@ impl Options {
         events(Step::ResultsGoTo { output: &output }.into());
         Ok(Settings {
             bench: "timeline",
+            command: super::measure::command_line(),
             plan: Plan::new(
                 self.size.vcpus,
                 self.modes.clone(),

@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Writes the report of `files`.
 pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     output::check(output, files)?;
-    let mut documents = Vec::new();
+    let mut read_files = Vec::new();
     for (number, path) in files.iter().enumerate() {
         if files[..number]
             .iter()
@@ -51,10 +51,10 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
                 path.display()
             )));
         }
-        documents.push((
+        read_files.push((
             path.display().to_string(),
-            input::document("report on", path)?,
+            input::results("report on", path)?,
         ));
     }
-    output::write(output, &paratick_view::html(&Input::of(documents))?)
+    output::write(output, &paratick_view::html(&Input::of(read_files))?)
 }

@@ -228,7 +228,7 @@ impl Set {
     /// How long it takes on so many CPUs, without rounds that are added; none: nobody knows.
     pub fn estimate(&self, cpus: u32) -> Option<Duration> {
         let plan = &self.plan;
-        let guests = plan.modes.len() as f64 * f64::from(plan.rounds);
+        let guests = plan.subjects.len() as f64 * f64::from(plan.rounds);
         let Takes { guest, runs } = self.takes?;
         let each = guest + runs * f64::from(plan.repeats);
         Some(Duration::from_secs_f64(
@@ -271,10 +271,10 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
 /// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and only
 /// in paratick and the paper's baseline.
 pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
-    let mut every = set.plan.modes.clone();
+    let mut every = set.plan.subjects.clone();
     let mut costs = vec![0, 2 * set.exit_cost_ns];
     if scale == Scale::Quick {
-        every.retain(|mode| mode.tick != TickMode::Tickless);
+        every.retain(|subject| subject.mode.tick != TickMode::Tickless);
         costs.truncate(1);
     }
     let at = |cost| Set {
@@ -282,7 +282,7 @@ pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
         exit_cost_ns: cost,
         keeps_cost: true,
         plan: Plan {
-            modes: every.clone(),
+            subjects: every.clone(),
             // They do not depend on it.
             idle_entries: false,
             ..set.plan.clone()

@@ -4,8 +4,9 @@
 use super::{predict, Estimate, Exits, Load, TickModel, Vm, Wakes};
 use crate::{
     cause::Cause,
+    exits::Counts,
     mode::Mode,
-    results::{Cell, Configuration, Results, Sample, VcpuSample},
+    results::{Cell, Configuration, Results, Sample},
     stats,
     units::{Hz, Nanos},
 };
@@ -24,7 +25,7 @@ pub struct Observed {
 
 /// What all samples of a cell say; those that say too little are left out.
 pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
-    let samples = cell.samples.iter();
+    let samples = cell.samples().iter();
     samples
         .filter_map(|sample| observe(results, cell, sample))
         .collect()
@@ -36,12 +37,12 @@ pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
 /// The host is taken to tick at the guests' rate; in the lab both run the same configuration.
 pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observed> {
     let configuration = &results.environment.configuration;
-    let (hz, exits) = (configuration.hz?, sample.exits_by_cause.as_ref()?);
+    let (hz, exits) = (configuration.hz?, &sample.exits.as_ref()?.by_cause);
     let time = Nanos(sample.duration_ns.filter(|time| *time > 0)?);
     let guests = results.plan.guests.max(1);
     let vcpu_seconds = time.seconds() * f64::from(guests) * f64::from(cell.vcpus);
     let idle = Nanos(sample.idle_ns?).seconds().min(vcpu_seconds);
-    let wakes = Events::of(exits).wakes(cell.mode, hz, idle);
+    let wakes = Events::of(exits).wakes(cell.subject.mode, hz, idle);
     let busy = 1.0 - idle / vcpu_seconds;
     let in_guest = in_guest(configuration, sample).map_or(busy, |time| time / vcpu_seconds);
     let vm = Vm {
@@ -72,10 +73,9 @@ fn in_guest(configuration: &Configuration, sample: &Sample) -> Option<f64> {
 
 /// Share of the vCPUs on which one tick in 25 or more falls.
 fn ticked(sample: &Sample, hz: Hz, time: Nanos) -> f64 {
-    let ticks = |vcpu: &VcpuSample| vcpu.exits_by_cause.get(&Cause::HostTick).copied();
     let often = time.seconds() * f64::from(hz.0) / 25.0;
     let vcpus = sample.per_vcpu.iter();
-    let ticked = vcpus.filter(|vcpu| ticks(vcpu).unwrap_or(0) as f64 >= often);
+    let ticked = vcpus.filter(|vcpu: &&Counts| vcpu.cause(Cause::HostTick) as f64 >= often);
     ticked.count() as f64 / sample.per_vcpu.len().max(1) as f64
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a number depends on besides the workload and the mode.
+//! What a number depends on besides the workload and the subject.
 
-use crate::{mode::Mode, units::Hz};
+use crate::units::Hz;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,8 +21,10 @@ pub struct Environment {
     /// are none, or they are not known.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// Hash of everything that must be the same for samples to belong together.
-    pub fingerprint: String,
+    /// SHA-256 of what else the numbers depend on, by name: `agent`, `qemu`, `plugin`; and where the
+    /// machine is the host, `host`: its processor, kernel and settings of KVM.
+    #[serde(default)]
+    pub hashes: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,13 +39,12 @@ pub struct Configuration {
     pub guest_memory_bytes: u64,
     pub host_cpus: u32,
     pub host_memory_bytes: u64,
-    /// How long the host polls before it lets a halted vCPU's thread sleep.
-    pub halt_poll_ns: Option<u64>,
     /// The machine is the host: nothing is emulated.
     pub host_is_machine: bool,
     /// How the host is run: `tcg` or `kvm`; `null` where the machine is the host.
     pub accelerator: Option<String>,
-    /// Under instruction counting one instruction is this many nanoseconds of virtual time, summed over all CPUs.
+    /// Under instruction counting one instruction is this many nanoseconds of virtual time, summed
+    /// over all CPUs.
     pub ns_per_instruction: Option<u32>,
     /// What the emulator adds to virtual time for every world switch; `null` where it does not.
     #[serde(default)]
@@ -57,8 +58,8 @@ pub struct Configuration {
 pub struct QemuCommandLines {
     /// Empty where the machine is the host.
     pub host: Vec<String>,
-    /// One of each mode: the first guest booted in it.
-    pub guests: BTreeMap<Mode, Vec<String>>,
+    /// One for each subject, by its name: the first guest booted for it.
+    pub guests: BTreeMap<String, Vec<String>>,
 }
 
 /// Where the bench was started.

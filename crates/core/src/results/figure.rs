@@ -69,21 +69,21 @@ impl Figure {
 
     /// Its value in a sample that did `work` units; none where it was not measured.
     pub fn of(self, sample: &Sample, work: u64) -> Option<f64> {
-        let causes = sample.exits_by_cause.as_ref();
+        let exits = sample.exits.as_ref();
         let count = match self {
-            Figure::Exits => sample.exits,
+            Figure::Exits => exits.map(|exits| exits.total),
             Figure::ExitsPerUnit if work == 0 => None,
-            Figure::ExitsPerUnit => return Some(sample.exits? as f64 / work as f64),
-            Figure::TimerExits => causes.map(|causes| {
-                let timer = causes.iter().filter(|(cause, _)| cause.is_timer());
+            Figure::ExitsPerUnit => return Some(exits?.total as f64 / work as f64),
+            Figure::TimerExits => exits.map(|exits| {
+                let timer = exits.by_cause.iter().filter(|(cause, _)| cause.is_timer());
                 timer.map(|(_, count)| count).sum()
             }),
-            Figure::Cause(cause) => causes.map(|causes| count_of(causes.get(&cause))),
+            Figure::Cause(cause) => exits.map(|exits| exits.cause(cause)),
             Figure::TscDeadlineWrites => {
-                let writes = sample.msr_writes.as_ref();
-                writes.map(|writes| count_of(writes.get(TSC_DEADLINE)))
+                // Counted, and not there: none.
+                exits.map(|exits| exits.msr_writes.get(TSC_DEADLINE).copied().unwrap_or(0))
             }
-            Figure::TicksDelivered => sample.ticks_delivered,
+            Figure::TicksDelivered => exits.and_then(|exits| exits.ticks_delivered),
             Figure::WorldSwitches => sample.world_switches,
             Figure::HostInstructions => sample.host_instructions,
             Figure::GuestInstructions => sample.guest_instructions,
@@ -146,11 +146,6 @@ impl Figure {
             Figure::IdleNs => "idle_ns",
         })
     }
-}
-
-/// Counted, and not there: none.
-fn count_of(count: Option<&u64>) -> u64 {
-    count.copied().unwrap_or(0)
 }
 
 impl fmt::Display for Figure {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading a results file, and saying plainly why it cannot be read.
 
-use super::{Figure, Results, SCHEMA};
+use super::{upgrade, Figure, Results, SCHEMA};
 use serde::{Deserialize, Deserializer};
 use serde_json::{error::Category, Value};
 use std::collections::BTreeMap;
@@ -9,23 +9,35 @@ use std::collections::BTreeMap;
 /// Why a text is no results file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReadError {
-    #[error("it is empty\nhint: results are written under another name and renamed; an empty file was not written by paratick")]
+    #[error(
+        "it is empty\nhint: paratick replaces results files as a whole; an empty one is not its own"
+    )]
     Empty,
-    #[error("it ends in the middle, at line {line}\nhint: it was cut short when it was copied or downloaded: take it from where it was made again")]
+    #[error(
+        "it ends in the middle, at line {line}\nhint: it was cut short when it was copied or \
+         downloaded: copy it again from where it was made"
+    )]
     Truncated { line: usize },
     #[error("it is not JSON: {0}\nhint: give a file that `paratick bench` wrote")]
     NotJson(String),
-    #[error("it is JSON, but not a results file of paratick: it has no `schema` that begins with \"paratick-results/\"\nhint: give a file that `paratick bench` wrote")]
+    #[error(
+        "it is JSON, but not a results file of paratick: it has no `schema` that begins with \
+         \"paratick-results/\"\nhint: give a file that `paratick bench` wrote"
+    )]
     Foreign,
-    #[error("it is a time line\nhint: `paratick report` shows those")]
-    Timeline,
-    #[error("its format is {found}, and this program reads {SCHEMA}\nhint: read it with the version of paratick that wrote it, or a newer one")]
+    #[error(
+        "its format is {found}, and this program reads {SCHEMA} and older ones\nhint: read it with \
+         the version of paratick that wrote it, or a newer one"
+    )]
     OtherVersion { found: String },
-    #[error("it says it is {SCHEMA}, but does not fit it: {0}\nhint: docs/results.md describes the format; was the file edited?")]
-    Shape(String),
+    #[error(
+        "it says it is {schema}, but does not fit it: {why}\nhint: docs/results.md describes the \
+         format; was the file edited?"
+    )]
+    Shape { schema: String, why: String },
 }
 
-/// Reads a results file's text.
+/// Reads a results file's text, of this version or an older one.
 pub fn read(text: &str) -> Result<Results, ReadError> {
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
@@ -34,19 +46,30 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
         Category::Eof => ReadError::Truncated { line: error.line() },
         _ => ReadError::NotJson(error.to_string()),
     })?;
-    let schema = value.get("schema").and_then(Value::as_str).unwrap_or("");
-    if schema.starts_with("paratick-timeline/") {
-        return Err(ReadError::Timeline);
-    }
-    if !schema.starts_with("paratick-results/") {
-        return Err(ReadError::Foreign);
-    }
-    if schema != SCHEMA {
-        return Err(ReadError::OtherVersion {
-            found: schema.to_string(),
-        });
-    }
-    serde_json::from_value(value).map_err(|error| ReadError::Shape(error.to_string()))
+    let schema = value
+        .get("schema")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_string();
+    let upgraded = match schema.as_str() {
+        SCHEMA => Some(value),
+        "paratick-results/1" => upgrade::results(value),
+        "paratick-timeline/1" => upgrade::timeline(value),
+        other
+            if ["paratick-results/", "paratick-timeline/"]
+                .iter()
+                .any(|s| other.starts_with(s)) =>
+        {
+            return Err(ReadError::OtherVersion { found: schema })
+        }
+        _ => return Err(ReadError::Foreign),
+    };
+    let shape = |why: String| ReadError::Shape {
+        schema: schema.clone(),
+        why,
+    };
+    let upgraded = upgraded.ok_or_else(|| shape("a field is missing or of another type".into()))?;
+    serde_json::from_value(upgraded).map_err(|error| shape(error.to_string()))
 }
 
 /// Figures that a newer program may have added are left out.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
-use crate::stats::Verdict;
+use crate::{cause::Cause, stats::Verdict};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn mode(text: &str) -> Mode {
+fn mode(text: &str) -> Subject {
     text.parse().unwrap()
 }
 
@@ -21,10 +21,12 @@ fn workload(name: &str) -> PlannedWorkload {
 fn sample(round: u32, exits: u64) -> Sample {
     Sample {
         round,
-        exits: Some(exits),
-        exits_by_cause: Some(BTreeMap::from([(Cause::Halt, exits)])),
-        msr_writes: Some(BTreeMap::new()),
-        per_vcpu: vec![VcpuSample::default()],
+        exits: Some(Counts {
+            total: exits,
+            by_cause: BTreeMap::from([(Cause::Halt, exits)]),
+            ..Counts::default()
+        }),
+        per_vcpu: vec![Counts::default()],
         per_host_cpu: vec![HostCpuSample::default()],
         ..Sample::default()
     }
@@ -35,11 +37,12 @@ fn results(modes: &[&str], rounds: u32) -> Results {
         schema: SCHEMA.into(),
         tool_version: "0.1.0".into(),
         bench: "quick".into(),
+        command: vec!["paratick".into(), "bench".into(), "quick".into()],
         started: "2026-01-01T00:00:00Z".into(),
         plan: Plan {
             vcpus: 2,
             guests: 1,
-            modes: modes.iter().map(|name| mode(name)).collect(),
+            subjects: modes.iter().map(|name| mode(name)).collect(),
             workloads: vec![workload("pingpong")],
             rounds,
             repeats: 2,
@@ -77,34 +80,31 @@ fn measured() -> Results {
 
 fn any_sample() -> impl Strategy<Value = Sample> {
     let count = || prop::option::of(0u64..u64::MAX / 2);
-    let map = prop::option::of(prop::collection::btree_map(
-        "[a-z_]{1,8}",
-        any::<u64>(),
-        0..4,
-    ));
+    let map = || prop::collection::btree_map("[a-z_]{1,8}", any::<u64>(), 0..4);
     let causes = prop::collection::btree_map(
         prop::sample::select(Cause::ALL.to_vec()),
         0u64..1_000_000,
         0..5,
     );
-    (
-        count(),
-        map,
-        prop::option::of(causes),
-        count(),
-        count(),
-        1u32..4,
-    )
-        .prop_map(|(exits, by_reason, by_cause, host, guest, round)| Sample {
+    let counts = (0u64..u64::MAX / 2, map(), causes, map(), count());
+    let counts = counts.prop_map(
+        |(total, by_reason, by_cause, msr_writes, ticks_delivered)| Counts {
+            total,
+            by_reason,
+            by_cause,
+            msr_writes,
+            ticks_delivered,
+        },
+    );
+    (prop::option::of(counts), count(), count(), 1u32..4).prop_map(|(exits, host, guest, round)| {
+        Sample {
             round,
             exits,
-            exits_by_reason: by_reason.clone(),
-            exits_by_cause: by_cause,
-            msr_writes: by_reason,
             host_instructions: host,
             guest_instructions: guest,
             ..Sample::default()
-        })
+        }
+    })
 }
 
 proptest! {
@@ -134,9 +134,14 @@ proptest! {
         for figure in Figure::all() {
             let value = figure.of(&sample, 10);
             let known = match figure {
-                Figure::Exits | Figure::ExitsPerUnit => sample.exits.is_some(),
-                Figure::TimerExits | Figure::Cause(_) => sample.exits_by_cause.is_some(),
-                Figure::TscDeadlineWrites => sample.msr_writes.is_some(),
+                Figure::Exits
+                | Figure::ExitsPerUnit
+                | Figure::TimerExits
+                | Figure::Cause(_)
+                | Figure::TscDeadlineWrites => sample.exits.is_some(),
+                Figure::TicksDelivered => {
+                    sample.exits.as_ref().is_some_and(|exits| exits.ticks_delivered.is_some())
+                }
                 Figure::HostInstructions => sample.host_instructions.is_some(),
                 Figure::GuestInstructions => sample.guest_instructions.is_some(),
                 Figure::Instructions => {
@@ -159,9 +164,13 @@ fn every_problem_of_a_file_has_its_own_words() {
     assert!(matches!(read("hello"), Err(ReadError::NotJson(_))));
     assert_eq!(read("{\"results\": []}"), Err(ReadError::Foreign));
     assert_eq!(read("[1, 2]"), Err(ReadError::Foreign));
-    let newer = read("{\"schema\": \"paratick-results/2\"}").unwrap_err();
-    assert!(newer.to_string().contains("paratick-results/2"), "{newer}");
-    let shape = read("{\"schema\": \"paratick-results/1\"}").unwrap_err();
+    let newer = read("{\"schema\": \"paratick-results/3\"}").unwrap_err();
+    assert!(newer.to_string().contains("paratick-results/3"), "{newer}");
+    for old in ["paratick-results/1", "paratick-timeline/1"] {
+        let shape = read(&format!("{{\"schema\": \"{old}\"}}")).unwrap_err();
+        assert!(shape.to_string().contains(old), "{shape}");
+    }
+    let shape = read("{\"schema\": \"paratick-results/2\"}").unwrap_err();
     assert!(shape.to_string().contains("tool_version"), "{shape}");
     for error in [ReadError::Empty, newer, shape] {
         assert!(error.to_string().contains("\nhint: "), "{error}");
@@ -172,22 +181,22 @@ fn every_problem_of_a_file_has_its_own_words() {
 fn unknown_fields_are_ignored() {
     let mut value = serde_json::to_value(measured()).unwrap();
     value["later"] = 1.into();
-    value["cells"][0]["samples"][0]["later"] = "x".into();
-    value["cells"][0]["summary"]["later"] = Value::Null;
-    value["cells"][1]["versus"]["tickless"]["later"] = Value::Null;
+    value["cells"][0]["readings"]["exits"]["samples"][0]["later"] = "x".into();
+    value["cells"][0]["readings"]["exits"]["summary"]["later"] = Value::Null;
+    value["cells"][1]["readings"]["exits"]["versus"]["tickless"]["later"] = Value::Null;
     assert!(read(&value.to_string()) == Ok(measured()));
 }
 
 #[test]
 fn what_was_not_measured_is_null_and_has_no_summary() {
     let value = serde_json::to_value(measured()).unwrap();
-    let cell = &value["cells"][0];
-    for field in [
-        "world_switches",
-        "host_instructions",
-        "ticks_delivered",
-        "duration_ns",
-    ] {
+    let cell = &value["cells"][0]["readings"]["exits"];
+    assert_eq!(
+        cell["samples"][0]["exits"].get("ticks_delivered"),
+        Some(&Value::Null)
+    );
+    assert_eq!(cell["summary"].get("ticks_delivered"), Some(&Value::Null));
+    for field in ["world_switches", "host_instructions", "duration_ns"] {
         assert_eq!(cell["samples"][0].get(field), Some(&Value::Null), "{field}");
         assert_eq!(cell["summary"].get(field), Some(&Value::Null), "{field}");
     }
@@ -212,19 +221,23 @@ fn modes_are_compared_with_their_baselines() {
         None
     );
     let base = results.cell("pingpong", mode("tickless")).unwrap();
-    assert!(base.versus.is_empty());
+    assert!(base.readings.exits.versus.is_empty());
 }
 
 #[test]
 fn a_guest_is_there_when_every_sample_of_it_is() {
     let mut results = results(&["tickless", "periodic"], 1);
     let tickless = mode("tickless");
+    let boot = Boot {
+        round: 1,
+        subject: tickless,
+    };
     results.add(&workload("pingpong"), tickless, sample(1, 10));
-    assert!(!results.has_guest(tickless, 1));
+    assert!(!results.has_guest(boot));
     results.add(&workload("pingpong"), tickless, sample(1, 11));
-    assert!(results.has_guest(tickless, 1) && !results.is_complete());
-    results.forget("pingpong", tickless, 1);
-    assert!(!results.has_guest(tickless, 1));
+    assert!(results.has_guest(boot) && !results.is_complete());
+    results.forget("pingpong", boot);
+    assert!(!results.has_guest(boot));
     assert!(measured().is_complete());
 }
 
@@ -271,11 +284,38 @@ fn the_document_describes_every_field_and_no_other() {
     let mut written = BTreeSet::new();
     let mut results = measured();
     let guests = &mut results.environment.qemu_command_lines.guests;
-    guests.insert(mode("paratick"), Vec::new());
+    guests.insert("paratick".into(), Vec::new());
     let packages = &mut results.environment.packages;
     packages.insert("x264".into(), "2:0.164".into());
     results.set_idle_entries("pingpong", mode("tickless"), IdleEntries::default());
-    assert!(results.cells[0].idle_entries.is_some());
+    let readings = &mut results.cells[0].readings;
+    assert!(readings.idle.is_some());
+    readings.cycle = Some(cycle());
+    let boot = Boot {
+        round: 1,
+        subject: mode("tickless"),
+    };
+    let doing = Doing::Preparing;
+    let (workload, why) = ("x264".to_string(), "it ended with code 1".to_string());
+    results.problems = vec![
+        boot.problem(Fault::Workload {
+            workload,
+            doing,
+            why,
+        }),
+        boot.problem(Fault::CountsDiffer {
+            exits: 2,
+            world_switches: 1,
+        }),
+        Problem {
+            boot: None,
+            fault: Fault::Said { text: "x".into() },
+        },
+    ];
+    results
+        .environment
+        .hashes
+        .insert("agent".into(), "0123".into());
     results.plan.workloads[0].program = Some(Program {
         command: "x264 video.y4m".into(),
         prepare: None,
@@ -289,11 +329,25 @@ fn the_document_describes_every_field_and_no_other() {
     assert!(document.contains(SCHEMA));
 }
 
+fn cycle() -> IdleCycle {
+    serde_json::from_str(
+        r#"{"vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {"halt": 1.0},
+            "exits_per_cycle": {"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"},
+            "traced_ns": 2, "untraced_ns": 1, "events": [
+            {"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt", "msr": "X", "moved_ns": 1},
+            {"t_ns": 1, "kind": "wake", "by": "ipi"}, {"t_ns": 2, "kind": "tick", "what": "late"}]}"#,
+    )
+    .unwrap()
+}
+
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 9] = [
-        "exits_by_reason",
+    const MAPS: [&str; 12] = [
+        "by_reason",
+        "by_cause",
         "exits_by_cause",
+        "hashes",
+        "host settings",
         "msr_writes",
         "metrics",
         "rcu_callbacks",
@@ -309,9 +363,91 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
                 if !MAPS.contains(&parent) {
                     into.insert(name.clone());
                 }
-                names(value, name, into);
+                // In `qemu_command_lines` it is a list.
+                let settings = name == "host" && value.is_object();
+                names(value, if settings { "host settings" } else { name }, into);
             }
         }
         _ => {}
     }
+}
+
+/// A file of schema 1, field by field in today's place.
+#[test]
+fn a_file_of_schema_1_is_read() {
+    let text = r#"{"schema": "paratick-results/1", "tool_version": "0.1.0", "bench": "quick",
+        "started": "2026-01-01T00:00:00Z",
+        "plan": {"vcpus": 2, "modes": ["tickless", "paratick+poll"], "rounds": 1, "repeats": 1,
+            "workloads": [{"workload": "idle", "work": 5, "unit": "ms"}]},
+        "environment": ENVIRONMENT,
+        "problems": ["round 1, paratick: it hung"],
+        "cells": [{"workload": "idle", "mode": "tickless", "vcpus": 2, "work": 5, "unit": "ms",
+            "idle_entries": {"decisions": 3, "kept": 1, "rcu_waiting": 0, "rcu_callbacks": {}},
+            "summary": {"exits": null}, "versus": {},
+            "samples": [{"round": 1, "repeat": 1, "exits": 7, "exits_by_reason": {"hlt": 7},
+                "exits_by_cause": {"halt": 7}, "msr_writes": {}, "ticks_delivered": null,
+                "host_instructions": 40, "guest_instructions": 2, "problems": ["odd"],
+                "per_vcpu": [{"vcpu": 0, "exits": 7, "exits_by_reason": {"hlt": 7},
+                    "exits_by_cause": {"halt": 7}, "msr_writes": {}, "ticks_delivered": 2}]},
+                {"round": 2, "repeat": 1, "exits": null}]}]}"#;
+    let mut environment = serde_json::to_value(Environment::default()).unwrap();
+    environment["fingerprint"] = "0123".into();
+    environment["configuration"]["halt_poll_ns"] = 200_000.into();
+    let read = read(&text.replace("ENVIRONMENT", &environment.to_string())).unwrap();
+    assert_eq!(read.schema, SCHEMA);
+    let names: Vec<_> = read.plan.subjects.iter().map(Subject::to_string).collect();
+    assert_eq!(
+        names,
+        [
+            "tickless halt-poll=200000",
+            "paratick+poll halt-poll=200000"
+        ]
+    );
+    let cell = read.cell("idle", read.plan.subjects[0]).unwrap();
+    let halts = Counts {
+        total: 7,
+        by_reason: BTreeMap::from([("hlt".into(), 7)]),
+        by_cause: BTreeMap::from([(Cause::Halt, 7)]),
+        ..Counts::default()
+    };
+    let [counted, uncounted] = cell.samples() else {
+        panic!("two samples")
+    };
+    assert_eq!(counted.exits, Some(halts.clone()));
+    assert_eq!(
+        counted.per_vcpu,
+        [Counts {
+            ticks_delivered: Some(2),
+            ..halts
+        }]
+    );
+    // From before there was a cost of a world switch.
+    assert_eq!(counted.cpu_ns, Some(42));
+    assert_eq!(counted.problems, [Fault::Said { text: "odd".into() }]);
+    assert_eq!(uncounted.exits, None);
+    assert_eq!(cell.readings.idle.as_ref().unwrap().decisions, 3);
+    assert_eq!(read.problems[0].to_string(), "round 1, paratick: it hung");
+    assert!(read.command.is_empty());
+}
+
+#[test]
+fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
+    let mut line = serde_json::to_value(cycle()).unwrap();
+    line["mode"] = "paratick".into();
+    let mut environment = serde_json::to_value(Environment::default()).unwrap();
+    environment["configuration"]["halt_poll_ns"] = Value::Null;
+    environment["fingerprint"] = "0123".into();
+    let file = serde_json::json!({
+        "schema": "paratick-timeline/1", "tool_version": "0.1.0", "started": "", "workload": "sleep",
+        "work": 400, "unit": "sleeps", "vcpus": 2, "lines": [line], "problems": [],
+        "environment": environment,
+    });
+    let read = read(&file.to_string()).unwrap();
+    assert_eq!(read.bench, "timeline");
+    let (cell, found) = read.cycles().next().unwrap();
+    assert_eq!(
+        (cell.subject, cell.vcpus, cell.work),
+        (mode("paratick"), 2, 400)
+    );
+    assert_eq!(*found, cycle());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
+use crate::results::{Exits, Readings};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 fn sample(round: u32, instructions: u64, world_switches: u64) -> Sample {
     Sample {
@@ -16,14 +16,17 @@ fn sample(round: u32, instructions: u64, world_switches: u64) -> Sample {
 fn cell(work: u64, samples: Vec<Sample>) -> Cell {
     Cell {
         workload: "pingpong".into(),
-        mode: "tickless".parse().unwrap(),
+        subject: "tickless".parse().unwrap(),
         vcpus: 2,
         work,
         unit: "round trips".into(),
-        samples,
-        idle_entries: None,
-        summary: BTreeMap::new(),
-        versus: BTreeMap::new(),
+        readings: Readings {
+            exits: Exits {
+                samples,
+                ..Exits::default()
+            },
+            ..Readings::default()
+        },
     }
 }
 
@@ -100,7 +103,9 @@ fn there_is_no_break_even_where_one_is_better_at_any_cost() {
 #[test]
 fn only_rounds_that_both_have_decide_the_break_even() {
     let mut mode = steady(10_500_000, 1_000);
-    mode.samples
+    mode.readings
+        .exits
+        .samples
         .extend((0..20).map(|_| sample(9, 90_000_000, 1)));
     assert_eq!(break_even(&mode, &steady(10_000_000, 2_000)), Some(500.0));
 }
@@ -116,7 +121,7 @@ proptest! {
                 round: sample.round,
                 value: cpu_ns(sample, cost).unwrap(),
             };
-            cell.samples.iter().map(seen).collect()
+            cell.samples().iter().map(seen).collect()
         };
         let cpu = stats::compare(&spent(&mode), &spent(&base));
         let throughput = relative(&mode, &base, cost);
@@ -142,7 +147,7 @@ proptest! {
     #[test]
     fn at_the_break_even_throughput_changes_its_side(mode in any_cell(), base in any_cell()) {
         let shared = |one: &Cell, other: &Cell| -> Vec<Line> {
-            let with = |round: &u32| other.samples.iter().any(|sample| sample.round == *round);
+            let with = |round: &u32| other.samples().iter().any(|sample| sample.round == *round);
             lines(one).into_iter().filter(|(round, _)| with(round)).map(|(_, line)| line).collect()
         };
         let (above, below) = (shared(&mode, &base), shared(&base, &mode));

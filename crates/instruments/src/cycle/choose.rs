@@ -5,7 +5,7 @@
 //! in the same order, whatever the times: the same reasons, causes and MSRs, wakes and ticks.  Of
 //! the largest group of cycles that are alike, the one of median length stands for all.
 
-use paratick_core::timeline::{Chosen, Event, What};
+use paratick_core::cycle::{Chosen, Event, What};
 use paratick_core::{
     cause::Cause,
     stats::{self, Observation},
@@ -106,7 +106,7 @@ fn from_zero(cycle: &[Event]) -> Vec<Event> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use paratick_core::timeline::Waker;
+    use paratick_core::cycle::Waker;
     use proptest::prelude::*;
 
     /// A cycle of a halt, a wake by `by`, and `arms` arms, `long` ns long.

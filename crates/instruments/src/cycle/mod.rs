@@ -19,7 +19,7 @@ use crate::{
     Instrument,
 };
 use anyhow::{Context, Result};
-use paratick_core::timeline::Chosen;
+use paratick_core::cycle::Chosen;
 
 /// The vCPU whose cycles are told: the one that leads the workloads.
 pub const VCPU: u32 = 0;

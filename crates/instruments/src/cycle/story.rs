@@ -7,8 +7,8 @@ use super::trace::{ExitLine, Record, Seen};
 use crate::facts::{self, raw::Thread};
 use paratick_core::{
     cause::{Cause, TSC_DEADLINE},
+    cycle::{Event, Waker, What},
     reason::{self, Isa},
-    timeline::{Event, Waker, What},
 };
 
 /// A trace that cannot have happened so: something is missing.

@@ -141,7 +141,7 @@ fn facts_that_do_not_change_the_cause_are_added_up() {
     assert_eq!(result[0].vcpus[0].exits.len(), 2);
     assert_eq!(result[0].cause(Cause::HostTick), 11);
     assert_eq!(
-        result[0].msr_writes(),
+        result[0].counts().msr_writes,
         BTreeMap::from([("TSC_DEADLINE".to_string(), 2)])
     );
 }

@@ -132,8 +132,7 @@ fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
         .map(String::from)
         .to_vec();
     parameters.extend(root_parameters(&tools.agent));
-    // The papers turn the host's halt polling off: it hides exits.
-    parameters.push("kvm.halt_poll_ns=0".into());
+    parameters.extend(spec.settings.kernel_parameters());
     if spec.emulation.accel.resolve() == Accel::Tcg {
         parameters.extend(EMULATED_TIME.map(String::from));
         parameters.push(EMULATED_START.into());

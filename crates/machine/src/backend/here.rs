@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::{progress::Events, tools::Tools};
-use paratick_core::size::Size;
+use paratick_core::{size::Size, subject::HostSettings};
 use paratick_service::{
     guest::Places,
     serve::{self, Role},
@@ -101,5 +101,16 @@ impl Backend for Here {
             exit_cost_ns: None,
             parallel_clock: false,
         }
+    }
+
+    /// As the machine's files say.
+    fn settings(&self) -> Result<HostSettings> {
+        let mut settings = HostSettings::default();
+        for (row, _) in HostSettings::default().each() {
+            let said = fs_err::read_to_string(row.file)
+                .with_context(|| format!("finding out this machine's {}", row.name))?;
+            settings.set(row.name, row.parse(&said)?)?;
+        }
+        Ok(settings)
     }
 }

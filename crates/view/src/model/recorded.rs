@@ -15,6 +15,7 @@ use paratick_core::{
     },
     results::{Cell, Results},
     stats,
+    subject::Subject,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,10 +38,10 @@ pub struct Answer {
 #[derive(Serialize)]
 struct Row {
     workload: String,
-    mode: Mode,
+    subject: Subject,
     model: TickModel,
-    /// The mode whose load was the model's input.
-    load_of: Mode,
+    /// Whose load was the model's input.
+    load_of: Subject,
     /// Samples that the load was taken from.
     samples: usize,
     /// Share of the time in which a vCPU was not idle.
@@ -70,15 +71,19 @@ pub fn answer(results: &Results, load_of: Option<Mode>) -> Answer {
 }
 
 fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
-    let load_of = load_of.unwrap_or(cell.mode);
+    let subject = cell.subject;
+    let load_of = Subject {
+        mode: load_of.unwrap_or(subject.mode),
+        host: subject.host,
+    };
     let own = observe_cell(results, cell);
     // Polling takes idle periods away: who polls and who does not have no load in common.
-    let basis = match load_of.poll == cell.mode.poll {
+    let basis = match load_of.mode.poll == subject.mode.poll {
         true => results.cell(&cell.workload, load_of),
         false => None,
     };
     let basis = basis.map_or(Vec::new(), |basis| observe_cell(results, basis));
-    let model = TickModel::of(cell.mode);
+    let model = TickModel::of(subject.mode);
     let predicted = predict_all(model, &basis);
     let measured = measured_timer_exits(&own);
     let likely = predicted.as_ref().map(|predicted| predicted.likely);
@@ -88,7 +93,7 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
     };
     Row {
         workload: cell.workload.clone(),
-        mode: cell.mode,
+        subject,
         model,
         load_of,
         samples: basis.len(),
@@ -155,7 +160,7 @@ impl Answer {
             }
             let cells = row.fields().into_iter();
             let causes = CAUSES.map(|cause| row.cause(cause));
-            table.row(row.mode.to_string(), cells.chain(causes));
+            table.row(row.subject.to_string(), cells.chain(causes));
         }
         table
     }

@@ -66,7 +66,7 @@ fn windows(sets: &[&Set]) -> Option<Block> {
     let has = |name: &&&str| {
         let mut samples = sets.iter().flat_map(|set| samples_of(set));
         samples.any(|sample| {
-            let reasons = sample.exits_by_reason.as_ref();
+            let reasons = sample.exits.as_ref().map(|exits| &exits.by_reason);
             reasons.and_then(|reasons| reasons.get(**name)) > Some(&0)
         })
     };
@@ -77,7 +77,7 @@ fn windows(sets: &[&Set]) -> Option<Block> {
 }
 
 fn samples_of<'a>(set: &Set<'a>) -> impl Iterator<Item = &'a Sample> {
-    set.main().cells.iter().flat_map(|cell| &cell.samples)
+    set.main().cells.iter().flat_map(|cell| cell.samples())
 }
 
 /// Reasons that are named of `other`.
@@ -89,12 +89,15 @@ fn others(set: &Set) -> Option<String> {
     let mut all = 0;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for sample in samples_of(set) {
-        let (Some(causes), Some(reasons)) = (&sample.exits_by_cause, &sample.exits_by_reason)
-        else {
+        let Some(exits) = &sample.exits else {
             continue;
         };
-        all += causes.get(&Cause::Other).unwrap_or(&0);
-        for (reason, count) in reasons.iter().filter(|(reason, _)| is_always_other(reason)) {
+        all += exits.cause(Cause::Other);
+        for (reason, count) in exits
+            .by_reason
+            .iter()
+            .filter(|(reason, _)| is_always_other(reason))
+        {
             *counts.entry(reason).or_default() += count;
         }
     }
@@ -188,7 +191,7 @@ fn figure(id: &str, title: &str, counts: &str, workloads: &[Workload]) -> Block 
 fn group((name, cells): &Workload) -> Group {
     let first = cells[0];
     let bar = |cell: &&Cell| Bar {
-        label: cell.mode.to_string(),
+        label: cell.subject.to_string(),
         total: cell.summary(Counted::Exits).map(|summary| summary.median),
         parts: Cause::ALL
             .into_iter()
@@ -215,7 +218,7 @@ fn table(caption: &str, workloads: &[Workload]) -> Table {
             let all = number::interval(cell.summary(Counted::Exits), number::count);
             let causes = Cause::ALL.map(|cause| cell.summary(Counted::Cause(cause)));
             let causes = causes.map(|summary| number::or_nothing(summary, median));
-            table.row(cell.mode.to_string(), [all].into_iter().chain(causes));
+            table.row(cell.subject.to_string(), [all].into_iter().chain(causes));
         }
     }
     table

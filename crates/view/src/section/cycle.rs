@@ -7,38 +7,35 @@ use crate::{
     page::{Figure, Section},
     svg::lanes::Lanes,
     tables::cycle,
+    timeline::{lines, Line},
 };
-use paratick_core::{
-    cause::Cause,
-    mode::Mode,
-    timeline::{Line, Timeline, What},
-};
+use paratick_core::{cause::Cause, cycle::What, mode::Mode, results::Results};
 
-pub fn section(timelines: &[Timeline]) -> Option<Section> {
-    let timelines: Vec<_> = timelines.iter().filter(|t| !t.lines.is_empty()).collect();
+pub fn section(timelines: &[Results]) -> Option<Section> {
+    let all = timelines.iter().map(|results| (results, lines(results)));
+    let timelines: Vec<_> = all.filter(|(_, lines)| !lines.is_empty()).collect();
     if timelines.is_empty() {
         return None;
     }
     let mut section = Section::new("cycle", "One idle cycle, exit by exit");
     section.text("What a vCPU does when it has nothing to do: it halts, is woken, goes on, and halts again. Each exit takes its processor from the guest to the host and back. Which of them happens because of the tick, and which because of the work, is what the modes differ in.");
-    for (number, timeline) in timelines.iter().enumerate() {
-        let title = format!("One idle cycle of {} in each mode", timeline.workload);
+    for (number, (results, lines)) in timelines.iter().enumerate() {
+        let workload = cycle::workload(results);
+        let title = format!("One idle cycle of {workload} in each mode");
         let id = format!("fig-cycle-{number}");
-        let description = describe(timeline);
-        let caption = caption(timeline);
-        let lanes = Lanes {
-            lines: &timeline.lines,
-        };
-        let table = cycle::table(timeline);
+        let description = describe(lines);
+        let caption = caption(results, workload, lines);
+        let lanes = Lanes { lines };
+        let table = cycle::table(results);
         section
             .blocks
             .push(Figure::block(&id, caption, table, |size| {
                 lanes.draw(size, &id, &title, &description)
             }));
-        if let Some(text) = cycle::lengths(timeline) {
+        if let Some(text) = cycle::lengths(results) {
             section.text(text);
         }
-        if today_is_alike(&timeline.lines) {
+        if today_is_alike(lines) {
             section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: besides the exit of the host's tick, its own tick takes one to expire and one to be armed again, a virtual tick takes none.");
         }
     }
@@ -48,7 +45,7 @@ pub fn section(timelines: &[Timeline]) -> Option<Section> {
 /// Whether paratick saves nothing here against today's kernel.
 fn today_is_alike(lines: &[Line]) -> bool {
     let exits = |mode: Mode| -> Option<Vec<Cause>> {
-        let line = lines.iter().find(|line| line.mode == mode)?;
+        let line = lines.iter().find(|line| line.subject.mode == mode)?;
         let events = line.chosen.events.iter();
         Some(events.filter_map(|event| event.what.cause()).collect())
     };
@@ -56,35 +53,34 @@ fn today_is_alike(lines: &[Line]) -> bool {
     today.is_some() && today == exits(PARATICK)
 }
 
-fn caption(timeline: &Timeline) -> String {
-    let cost = match timeline.environment.configuration.exit_cost_ns {
+fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
+    let cost = match results.environment.configuration.exit_cost_ns {
         Some(cost) if cost > 0 => format!(" and a world switch {cost} ns"),
         _ => String::new(),
     };
-    let ticks = match has_ticks(timeline) {
+    let ticks = match has_ticks(lines) {
         true => ", and virtual ticks",
         false => "",
     };
     format!(
         "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the sequence of events that was seen most often, the cycle of median length. Lanes: who has the vCPU's processor. Marks: exits with their cause{ticks}; at the right, the exits of the cycle. Time is the lab's virtual time, in which an instruction takes a nanosecond{cost}; tracing itself lengthens the host's part.",
-        timeline.workload
+        workload
     )
 }
 
 /// Whether a virtual tick is drawn.
-fn has_ticks(timeline: &Timeline) -> bool {
-    let mut events = timeline.lines.iter().flat_map(|line| &line.chosen.events);
+fn has_ticks(lines: &[Line]) -> bool {
+    let mut events = lines.iter().flat_map(|line| &line.chosen.events);
     events.any(|event| matches!(event.what, What::Tick { .. }))
 }
 
-fn describe(timeline: &Timeline) -> String {
-    let lines: Vec<String> = timeline
-        .lines
+fn describe(lines: &[Line]) -> String {
+    let lines: Vec<String> = lines
         .iter()
         .map(|line| {
             format!(
                 "{} has {}",
-                line.mode,
+                line.subject,
                 number::plural(line.chosen.exits(), "exit")
             )
         })
@@ -99,36 +95,27 @@ fn describe(timeline: &Timeline) -> String {
 mod tests {
     use super::*;
     use crate::timeline::tests::line;
-    use paratick_core::results::Environment;
 
     #[test]
     fn the_caption_names_virtual_ticks_where_one_is_drawn() {
-        let timeline = |kind: &str| Timeline {
-            schema: String::new(),
-            tool_version: String::new(),
-            started: String::new(),
-            environment: Environment::default(),
-            workload: "sleep".into(),
-            work: 1,
-            unit: "sleeps".into(),
-            vcpus: 1,
-            lines: vec![line(&format!(r#"{{"t_ns": 0, "kind": {kind}}}"#))],
-            problems: Vec::new(),
+        let empty = crate::tests::empty();
+        let caption = |kind: &str| {
+            let lines = [line(&format!(r#"{{"t_ns": 0, "kind": {kind}}}"#))];
+            caption(&empty, "sleep", &lines)
         };
-        let tick = timeline(r#""tick", "what": "delivered""#);
-        assert!(caption(&tick).contains("virtual ticks"));
-        assert!(!caption(&timeline(r#""entry""#)).contains("virtual ticks"));
+        assert!(caption(r#""tick", "what": "delivered""#).contains("virtual ticks"));
+        assert!(!caption(r#""entry""#).contains("virtual ticks"));
     }
 
     #[test]
     fn today_s_kernel_is_alike_where_it_has_the_same_exits() {
-        let of = |mode, causes: &[&str]| {
+        let of = |mode: Mode, causes: &[&str]| {
             let exits = causes.iter().map(|cause| {
                 format!(r#"{{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "{cause}"}}"#)
             });
             let events: Vec<String> = exits.collect();
             Line {
-                mode,
+                subject: mode.into(),
                 ..line(&events.join(","))
             }
         };

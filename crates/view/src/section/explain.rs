@@ -194,12 +194,15 @@ mod tests {
         let mut results = Results {
             schema: SCHEMA.into(),
             tool_version: String::new(),
+            command: Vec::new(),
             bench: "sequential".into(),
             started: String::new(),
             plan: Plan {
                 vcpus: 1,
                 guests: 1,
-                modes: vec![BASELINES[0], BASELINES[1], PARATICK],
+                subjects: [BASELINES[0], BASELINES[1], PARATICK]
+                    .map(Into::into)
+                    .to_vec(),
                 workloads: vec![planned.clone()],
                 rounds: 4,
                 rounds_at_most: None,
@@ -219,8 +222,11 @@ mod tests {
             for round in 1..=4 {
                 let sample = Sample {
                     round,
-                    exits: Some(arm + halt),
-                    exits_by_cause: Some([(Arm, arm), (Halt, halt)].into()),
+                    exits: Some(paratick_core::exits::Counts {
+                        total: arm + halt,
+                        by_cause: [(Arm, arm), (Halt, halt)].into(),
+                        ..Default::default()
+                    }),
                     host_instructions: Some(100_000),
                     guest_instructions: Some(900_000),
                     cpu_ns: Some(1_000_000),

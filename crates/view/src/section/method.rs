@@ -69,7 +69,7 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
 /// Whose world switches the emulator did not count.
 fn not_counted(input: &Input) -> String {
     let without = input.results.iter().filter_map(|results| {
-        let samples = results.cells.iter().flat_map(|cell| &cell.samples);
+        let samples = results.cells.iter().flat_map(|cell| cell.samples());
         let without = samples.filter(|s| s.world_switches.is_none() || s.exits.is_none());
         let count = without.count();
         let several = match results.plan.guests {
@@ -83,7 +83,7 @@ fn not_counted(input: &Input) -> String {
     // Where none were counted, that is said already.
     let some = input.results.iter().flat_map(|results| &results.cells);
     let some = some
-        .flat_map(|cell| &cell.samples)
+        .flat_map(|cell| cell.samples())
         .any(|s| s.world_switches.is_some());
     match without.is_empty() || !some {
         true => String::new(),
@@ -111,10 +111,10 @@ fn problems(section: &mut Section, input: &Input) {
             ));
         }
         let mut doubtful: BTreeMap<String, usize> = BTreeMap::new();
-        for (workload, mode, sample) in results.doubtful() {
+        for (cell, sample) in results.doubtful() {
             for problem in &sample.problems {
                 *doubtful
-                    .entry(format!("{workload}, {mode}: {problem}"))
+                    .entry(format!("{}, {}: {problem}", cell.workload, cell.subject))
                     .or_default() += 1;
             }
         }

@@ -54,7 +54,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
 
 /// Whether the emulator counted what throughput is computed from.
 fn counted(set: &Set) -> bool {
-    let samples = set.main().cells.iter().flat_map(|cell| &cell.samples);
+    let samples = set.main().cells.iter().flat_map(|cell| cell.samples());
     samples
         .filter_map(|sample| throughput::cpu_ns(sample, Nanos(0)))
         .next()

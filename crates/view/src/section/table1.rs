@@ -75,7 +75,7 @@ fn groups(entries: &[Entry]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {
         let rate = Rate {
-            label: entry.cell.mode.to_string(),
+            label: entry.cell.subject.to_string(),
             measured: entry.rate,
             printed: entry.printed,
             modelled: entry.modelled,

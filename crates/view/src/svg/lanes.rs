@@ -8,12 +8,9 @@ use super::{
 };
 use crate::{
     number::plural,
-    timeline::{phases, Who},
+    timeline::{phases, Line, Who},
 };
-use paratick_core::{
-    cause::Cause,
-    timeline::{Line, What},
-};
+use paratick_core::{cause::Cause, cycle::What};
 
 pub struct Lanes<'a> {
     pub lines: &'a [Line],
@@ -69,8 +66,8 @@ impl Lanes<'_> {
 
 fn heading(svg: &mut Svg, line: &Line, y: f64, size: Size) {
     let name = match line.vcpu {
-        0 => line.mode.to_string(),
-        vcpu => format!("{}, vCPU {vcpu}", line.mode),
+        0 => line.subject.to_string(),
+        vcpu => format!("{}, vCPU {vcpu}", line.subject),
     };
     svg.text((0.0, y + 16.0), Anchor::Start, "strong", &name);
     let exits = plural(line.chosen.exits(), "exit");

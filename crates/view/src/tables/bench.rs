@@ -59,7 +59,13 @@ pub fn counts(set: &Set) -> Table {
 /// nothing to compare.
 pub fn versus(set: &Set, metric: Metric) -> Option<Table> {
     let mut baselines = vec![TICKLESS_STOP, TICKLESS, TICKLESS_POLL];
-    baselines.retain(|mode| set.main().plan.modes.contains(mode));
+    baselines.retain(|mode| {
+        set.main()
+            .plan
+            .subjects
+            .iter()
+            .any(|subject| subject.mode == *mode)
+    });
     let head = baselines.iter().map(|mode| format!("against {mode}"));
     let mut table = Table::new(
         format!(
@@ -74,14 +80,15 @@ pub fn versus(set: &Set, metric: Metric) -> Option<Table> {
         table.group(title(cells[0]));
         for cell in cells {
             // Only what polls is compared with what polls.
-            let compared = |base: &Mode| *base != cell.mode && (cell.mode.poll || !base.poll);
+            let compared =
+                |base: &Mode| *base != cell.subject.mode && (cell.subject.mode.poll || !base.poll);
             let changes = baselines.iter().map(|base| match compared(base) {
                 true => change::text(metric.of(cell, *base)),
                 false => String::new(),
             });
             let changes: Vec<String> = changes.collect();
             if changes.iter().any(|text| !text.is_empty()) {
-                table.row(cell.mode.to_string(), changes);
+                table.row(cell.subject.to_string(), changes);
             }
         }
     }
@@ -105,8 +112,8 @@ pub fn title(cell: &Cell) -> String {
 /// The mode, and whether some of its samples are doubtful.
 fn marked(cell: &Cell) -> String {
     let doubtful = cell
-        .samples
+        .samples()
         .iter()
         .any(|sample| !sample.problems.is_empty());
-    format!("{}{}", cell.mode, if doubtful { " !" } else { "" })
+    format!("{}{}", cell.subject, if doubtful { " !" } else { "" })
 }

@@ -4,27 +4,23 @@
 use crate::{
     number,
     table::Table,
-    timeline::{time_of, Who},
+    timeline::{lines, time_of, Line, Who},
 };
-use paratick_core::{
-    cause::Cause,
-    timeline::{Line, Timeline, What},
-    units::Nanos,
-};
+use paratick_core::{cause::Cause, cycle::What, results::Results, units::Nanos};
 
-pub fn table(timeline: &Timeline) -> Table {
+pub fn table(results: &Results) -> Table {
+    let planned = results.plan.workloads.first();
+    let ran = planned.map_or(String::new(), |planned| {
+        format!(" ({} {}", planned.work, planned.unit)
+    });
+    let vcpus = number::plural(results.plan.vcpus as usize, "vCPU");
+    let workload = workload(results);
     let mut table = Table::new(
-        format!(
-            "One idle cycle of {} in each mode ({} {}, guests of {})",
-            timeline.workload,
-            timeline.work,
-            timeline.unit,
-            number::plural(timeline.vcpus as usize, "vCPU")
-        ),
+        format!("One idle cycle of {workload} in each mode{ran}, guests of {vcpus})"),
         ["Event", "Cause", "At, µs", "For, µs", "What"],
     );
     table = table.words(1..2).words(4..);
-    for line in &timeline.lines {
+    for line in &lines(results) {
         table.group(heading(line));
         let events = &line.chosen.events;
         for (place, event) in events.iter().enumerate() {
@@ -40,13 +36,20 @@ pub fn table(timeline: &Timeline) -> Table {
     table
 }
 
+/// What was traced.
+pub fn workload(results: &Results) -> &str {
+    let planned = results.plan.workloads.first();
+    planned.map_or("a workload", |planned| &planned.workload)
+}
+
 /// How much longer the runs became because they were traced; none where that is not known.
-pub fn lengths(timeline: &Timeline) -> Option<String> {
-    let lines = timeline.lines.iter().filter(|line| line.untraced_ns > 0);
+pub fn lengths(results: &Results) -> Option<String> {
+    let all = lines(results);
+    let lines = all.iter().filter(|line| line.untraced_ns > 0);
     let longer: Vec<String> = lines
         .map(|line| {
             let ratio = line.traced_ns as f64 / line.untraced_ns as f64;
-            format!("{} {}", line.mode, number::change(ratio))
+            format!("{} {}", line.subject, number::change(ratio))
         })
         .collect();
     (!longer.is_empty()).then(|| {
@@ -64,7 +67,7 @@ fn heading(line: &Line) -> String {
     let means: Vec<_> = Cause::ALL.into_iter().filter_map(mean).collect();
     format!(
         "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle (mean: {})",
-        line.mode,
+        line.subject,
         line.vcpu,
         number::plural(chosen.exits(), "exit"),
         shares.join(", "),

@@ -43,8 +43,10 @@ pub fn table(set: &Set) -> Option<Table> {
 /// What was counted in each benchmark.
 pub fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {
     set.workloads().into_iter().filter_map(|(name, cells)| {
-        let cell = cells.into_iter().find(|cell| cell.mode == TICKLESS_STOP)?;
-        Some((name, cell.idle_entries.as_ref()?))
+        let cell = cells
+            .into_iter()
+            .find(|cell| cell.subject.mode == TICKLESS_STOP)?;
+        Some((name, cell.readings.idle.as_ref()?))
     })
 }
 

@@ -53,8 +53,8 @@ pub fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
                 guests,
                 samples: set.samples(),
                 rate: stats::summarize(&rates(cell, guests)),
-                printed: (!cell.mode.poll)
-                    .then(|| paper::table1_rate(&cell.workload, cell.mode.tick))
+                printed: (!cell.subject.mode.poll)
+                    .then(|| paper::table1_rate(&cell.workload, cell.subject.mode.tick))
                     .flatten(),
                 modelled: modelled(results, cell),
             }
@@ -72,19 +72,19 @@ pub fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
 fn rates(cell: &Cell, guests: u32) -> Vec<Observation> {
     let vcpus = f64::from(cell.vcpus * guests);
     let observe = |sample: &Sample| {
-        let causes = sample.exits_by_cause.as_ref()?;
-        let exits: u64 = OWN.iter().filter_map(|cause| causes.get(cause)).sum();
+        let counts = sample.exits.as_ref()?;
+        let exits: u64 = OWN.iter().map(|cause| counts.cause(*cause)).sum();
         let value = exits as f64 / vcpus / (sample.duration_ns? as f64 / 1e9);
         let round = sample.round;
         value.is_finite().then_some(Observation { round, value })
     };
-    cell.samples.iter().filter_map(observe).collect()
+    cell.samples().iter().filter_map(observe).collect()
 }
 
 fn modelled(results: &Results, cell: &Cell) -> Option<f64> {
     let observed = measured::observe_cell(results, cell);
     let seconds: Vec<f64> = observed.iter().map(|one| one.time.seconds()).collect();
-    let predicted = measured::predict_all(TickModel::of(cell.mode), &observed)?;
+    let predicted = measured::predict_all(TickModel::of(cell.subject.mode), &observed)?;
     let exits: f64 = OWN
         .iter()
         .filter_map(|cause| predicted.by_cause.get(cause))
@@ -115,9 +115,10 @@ pub fn table(entries: &[Entry]) -> Table {
             last = title;
         }
         let cell = entry.cell;
-        let total = paper::table1(&cell.workload, cell.mode.tick).filter(|_| !cell.mode.poll);
+        let total = paper::table1(&cell.workload, cell.subject.mode.tick)
+            .filter(|_| !cell.subject.mode.poll);
         table.row(
-            cell.mode.to_string(),
+            cell.subject.to_string(),
             [
                 interval(entry.rate, decimal),
                 number::or_nothing(entry.printed, count),

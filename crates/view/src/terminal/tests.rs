@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use paratick_core::{
+    exits::Counts,
     mode::Mode,
-    results::{Environment, Plan, PlannedWorkload, Results, Sample, SCHEMA},
+    results::{Environment, Fault, Plan, PlannedWorkload, Results, Sample, SCHEMA},
 };
 use std::collections::BTreeMap;
 
@@ -12,9 +13,11 @@ fn mode(name: &str) -> Mode {
 fn sample(round: u32, exits: u64) -> Sample {
     Sample {
         round,
-        exits: Some(exits),
-        exits_by_cause: Some(BTreeMap::new()),
-        msr_writes: Some(BTreeMap::from([("TSC_DEADLINE".into(), exits / 10)])),
+        exits: Some(Counts {
+            total: exits,
+            msr_writes: BTreeMap::from([("TSC_DEADLINE".into(), exits / 10)]),
+            ..Counts::default()
+        }),
         world_switches: Some(exits),
         host_instructions: Some(40_000_000),
         guest_instructions: Some(1_250_000),
@@ -34,11 +37,12 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
         schema: SCHEMA.into(),
         tool_version: String::new(),
         bench: "quick".into(),
+        command: Vec::new(),
         started: String::new(),
         plan: Plan {
             vcpus: 2,
             guests: 1,
-            modes: vec![mode("tickless"), mode("paratick")],
+            subjects: vec![mode("tickless").into(), mode("paratick").into()],
             workloads: vec![workload.clone()],
             rounds,
             repeats: 2,
@@ -87,16 +91,19 @@ fn few_samples_are_never_called_a_difference() {
 fn guests_and_samples_are_counted_and_what_is_missing_is_said() {
     insta::assert_snapshot!(shown(4, |results| {
         results.plan.guests = 4;
-        results.cells[0].samples.truncate(5);
+        results.cells[0].readings.exits.samples.truncate(5);
     }));
 }
 
 #[test]
 fn doubtful_samples_are_marked_and_counted() {
     insta::assert_snapshot!(shown(4, |results| {
-        let sample = &mut results.cells[0].samples[0];
+        let sample = &mut results.cells[0].readings.exits.samples[0];
         sample.world_switches = Some(1);
-        sample.problems.push("counts differ".into());
+        sample.problems.push(Fault::CountsDiffer {
+            exits: 2,
+            world_switches: 1,
+        });
     }));
 }
 

@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick-timeline/1`: what happens to a vCPU in one idle cycle, from a trace of its host.
-//!
-//! docs/timeline.md describes the file.
+//! The reading of the instrument `cycle`: what happens to a vCPU in one idle cycle, from a trace of
+//! its host.  docs/timeline.md describes it.
 
-use crate::{cause::Cause, mode::Mode, results::Environment, stats::Summary};
+use crate::{cause::Cause, stats::Summary};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// Name and version of the format.
-pub const SCHEMA: &str = "paratick-timeline/1";
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Timeline {
-    pub schema: String,
-    pub tool_version: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    pub environment: Environment,
-    pub workload: String,
-    /// How many units of work were traced.
-    pub work: u64,
-    /// What one unit is, in the plural.
-    pub unit: String,
-    /// Of each guest.
-    pub vcpus: u32,
-    /// One of each mode, in the order in which they were asked for.
-    pub lines: Vec<Line>,
-    /// What went wrong; empty: nothing.
-    pub problems: Vec<String>,
-}
-
 /// One idle cycle of one vCPU, chosen from all that were traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    pub mode: Mode,
+pub struct IdleCycle {
     pub vcpu: u32,
     #[serde(flatten)]
     pub chosen: Chosen,
