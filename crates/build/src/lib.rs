@@ -5,7 +5,7 @@ pub mod cache;
 pub mod emulator;
 pub mod kernel;
 pub mod progress;
+pub mod project;
 pub mod qemu;
-pub mod repo;
 pub mod requirements;
 pub mod tools;

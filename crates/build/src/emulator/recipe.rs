@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `emulator/`: what the emulator is made of, and the key that follows from it.
 
-use crate::{cache, repo};
+use crate::{cache, project};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::{
@@ -65,9 +65,9 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads `emulator/` of the checkout.
+    /// Reads the project's `emulator/`.
     pub fn read() -> Result<Inputs> {
-        Inputs::read_from(&repo::root()?.join("emulator"))
+        Inputs::read_from(&project::root()?.join("emulator"))
     }
 
     fn read_from(dir: &Path) -> Result<Inputs> {

@@ -5,11 +5,14 @@ use crate::{
     cache,
     kernel::series::Folder,
     progress::{Events, Warning},
-    repo, requirements,
+    project, requirements,
 };
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// One entry of `kernel/bases.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -17,6 +20,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct Base {
     #[serde(skip)]
     pub name: String,
+    /// `kernel/` of the project.
+    #[serde(skip)]
+    pub dir: PathBuf,
     pub package: String,
     /// The package version that the series were last tested on.
     pub version: String,
@@ -45,7 +51,17 @@ pub struct Source {
 
 impl Base {
     pub fn load(name: &str) -> Result<Self> {
-        let path = repo::root()?.join("kernel/bases.toml");
+        Base::read(name, &project::root()?)
+    }
+
+    /// For work on its series.
+    pub fn in_checkout(name: &str) -> Result<Self> {
+        Base::read(name, &project::checkout()?)
+    }
+
+    fn read(name: &str, root: &Path) -> Result<Self> {
+        let dir = root.join("kernel");
+        let path = dir.join("bases.toml");
         let text = fs_err::read_to_string(&path)?;
         let bases: BTreeMap<String, Base> =
             toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
@@ -58,28 +74,27 @@ impl Base {
         };
         Ok(Base {
             name: name.to_owned(),
+            dir,
             ..base.1
         })
     }
 
     /// The folders of the stack, from the bottom up: what one would mail, then the lab's.
-    pub fn stack(&self) -> Result<Vec<Folder>> {
-        let root = repo::root()?.join("kernel/series");
+    pub fn stack(&self) -> Vec<Folder> {
         let folder = |name: &String, mailed| Folder {
             name: name.clone(),
-            dir: root.join(name).join(&self.name),
+            dir: self.dir.join("series").join(name).join(&self.name),
             mailed,
         };
         let mailed = self.series.iter().map(|name| folder(name, true));
         let lab = self.lab_series.iter().map(|name| folder(name, false));
-        Ok(mailed.chain(lab).collect())
+        mailed.chain(lab).collect()
     }
 
     /// The files with the fragments of the configuration.
-    pub fn config(&self) -> Result<Vec<PathBuf>> {
-        let dir = repo::root()?.join("kernel/config");
-        let file = |name| dir.join(format!("{name}.config"));
-        Ok(self.config.iter().map(file).collect())
+    pub fn config(&self) -> Vec<PathBuf> {
+        let file = |name| self.dir.join("config").join(format!("{name}.config"));
+        self.config.iter().map(file).collect()
     }
 
     /// Looks at the tarball; warns when it is not the one that the series were tested on.

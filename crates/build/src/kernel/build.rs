@@ -123,7 +123,7 @@ impl Inputs {
     fn gather(base: &str, variant: Variant, changes: &Changes, events: Events) -> Result<Self> {
         let base = Base::load(base)?;
         let source = base.source(events)?;
-        let mut stack = Stack::read(base.stack()?)?;
+        let mut stack = Stack::read(base.stack())?;
         let left_out = match (variant, &changes.up_to) {
             (Variant::Unpatched, _) => std::mem::take(&mut stack),
             (Variant::Patched, Some(name)) => stack.split_above(name)?,
@@ -139,7 +139,7 @@ impl Inputs {
                 let stem = file.file_stem().unwrap_or_default();
                 (stem.to_string_lossy().into_owned(), vec![file.clone()])
             }
-            None => ("lab".to_owned(), base.config()?),
+            None => ("lab".to_owned(), base.config()),
         };
         let config = fragments.iter().map(fs_err::read_to_string);
         Ok(Inputs {

@@ -10,7 +10,7 @@ use crate::{
         source,
     },
     progress::{Events, Step},
-    repo,
+    project,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -40,8 +40,8 @@ pub struct Check {
 
 /// Checks every series of the stack of `base`, from the bottom up; `quick` leaves out compiling.
 pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
-    let base = Base::load(base)?;
-    let folders = base.stack()?;
+    let base = Base::in_checkout(base)?;
+    let folders = base.stack();
     let files: Vec<_> = folders.iter().map(files).collect::<Result<_>>()?;
     if files.iter().any(|check| check.outcome.failed()) {
         // The other questions are about patches that cannot be told apart yet.
@@ -287,7 +287,7 @@ fn differences(series: &Series, written: &[String], out: &Path) -> Result<Vec<St
 /// First words of the lines in `kernel/checkpatch.ignore`; the rest of a line is the reason.
 fn ignored_types() -> Result<Vec<String>> {
     Ok(
-        fs_err::read_to_string(repo::root()?.join("kernel/checkpatch.ignore"))?
+        fs_err::read_to_string(project::checkout()?.join("kernel/checkpatch.ignore"))?
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| line.split_whitespace().next())

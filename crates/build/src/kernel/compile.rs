@@ -131,7 +131,7 @@ impl Compiler {
 
     /// False when `off` cannot be turned off.
     fn configure(&self, off: Option<&str>, unknown: &BTreeSet<String>) -> Result<bool> {
-        let mut fragments = self.base.config()?;
+        let mut fragments = self.base.config();
         let mut unknown = unknown.clone();
         if let Some(symbol) = off {
             let fragment = self.tree.out.with_file_name("off.config");

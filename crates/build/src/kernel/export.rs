@@ -22,7 +22,7 @@ pub struct Exported {
 
 /// Rewrites the folders of the whole stack from a tree; changes nothing when one of them is wrong.
 pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
-    let base = Base::load(base)?;
+    let base = Base::in_checkout(base)?;
     let git = Git::at(dir);
     if !dir.join(".git").exists() || git.commit("base").is_none() {
         bail!(
@@ -33,7 +33,7 @@ pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
         );
     }
     refuse_if_uncommitted(&git, dir)?;
-    let stack = base.stack()?;
+    let stack = base.stack();
     refuse_if_not_stacked(&git, dir, &stack)?;
     let branches = stack.iter().map(|folder| &*folder.name);
     let below: Vec<&str> = ["base"].into_iter().chain(branches).collect();

@@ -26,9 +26,9 @@ pub fn default_dir(base: &str) -> Result<PathBuf> {
 /// Makes (or makes anew) a tree with the whole stack; the last series that one would mail is
 /// checked out.
 pub fn create(base: &str, dir: &Path, events: Events) -> Result<()> {
-    let base = Base::load(base)?;
+    let base = Base::in_checkout(base)?;
     let source = base.source(events)?;
-    let stack = Stack::read(base.stack()?)?;
+    let stack = Stack::read(base.stack())?;
     let git = Git::at(dir);
     if dir.join(".git").exists() {
         refuse_if_unsaved(&git, dir)?;
