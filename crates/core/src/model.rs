@@ -33,14 +33,16 @@ mod load;
 pub mod measured;
 mod paper;
 pub mod table1;
+mod vm;
 
 pub use crossover::{crossover, CrossOver, Period};
 pub use exits::Exits;
 pub use load::{BadLoad, Load, Wakes, WokenBy};
+pub use vm::{Estimate, Vm};
 
 use crate::{
     mode::{Mode, TickMode},
-    units::{Hz, Nanos},
+    units::Nanos,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -117,43 +119,6 @@ impl fmt::Display for TickModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Where a model leaves a range: which end of it, or what to expect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Estimate {
-    Least,
-    Likely,
-    Most,
-}
-
-impl Estimate {
-    pub const ALL: [Estimate; 3] = [Estimate::Least, Estimate::Likely, Estimate::Most];
-
-    fn pick(self, least: f64, likely: f64, most: f64) -> f64 {
-        match self {
-            Estimate::Least => least,
-            Estimate::Likely => likely,
-            Estimate::Most => most,
-        }
-    }
-}
-
-/// So many guests that are all alike, and all of whose vCPUs spend their time in the same way.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Vm {
-    pub count: u32,
-    /// Of each guest.
-    pub vcpus: u32,
-    /// Of the guests' tick.
-    pub hz: Hz,
-    /// Of the host's tick.
-    pub host_hz: Hz,
-    /// vCPUs whose ticks, due at the same time, the host handles one after the other: 1, but all of
-    /// them on an emulated host whose CPUs take turns on one clock.
-    #[serde(skip)]
-    pub in_turns: u32,
-    pub load: Load,
 }
 
 /// The exits of `vms` together over `time`, by cause.

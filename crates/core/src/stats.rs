@@ -20,15 +20,15 @@
 //!   below the other with a probability of 10 %; of 4 and 4 it is 2.9 %.
 
 mod bootstrap;
+mod median;
 mod random;
+
+pub use bootstrap::{CONFIDENCE, RESAMPLES};
+pub use median::median;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Resamples behind each bootstrap interval.
-pub const RESAMPLES: usize = 2000;
-/// The probability with which a bootstrap interval should hold the true value.
-pub const CONFIDENCE: f64 = 0.95;
 /// Fewer samples than this get their range for an interval.
 pub const MIN_BOOTSTRAP: usize = 6;
 /// Fewer rounds than this, on either side, and a comparison has no verdict.
@@ -84,12 +84,6 @@ pub struct Comparison {
     pub baseline_samples: u32,
     pub method: Method,
     pub verdict: Verdict,
-}
-
-/// The middle value, or the mean of the two middle values; none of nothing.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    median_in_place(&mut sorted)
 }
 
 /// The median and its interval; none of no observations.
@@ -185,17 +179,6 @@ fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (low, high)
-}
-
-fn median_in_place(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        // Halves first: the sum of two large values could overflow.
-        _ => Some(values[middle - 1] / 2.0 + values[middle] / 2.0),
-    }
 }
 
 #[cfg(test)]

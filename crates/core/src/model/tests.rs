@@ -3,7 +3,7 @@ use super::{
     kernel::{hit_by_tick, host_tick_carries},
     *,
 };
-use crate::cause::Cause;
+use crate::{cause::Cause, units::Hz};
 use proptest::prelude::*;
 
 const EVERY: [TickModel; 8] = [

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Percentile bootstrap in two levels: rounds, then samples within each drawn round.
 
-use super::{median_in_place, random::Random, CONFIDENCE, RESAMPLES};
+use super::{median::median_in_place, random::Random};
 
+/// Resamples behind each bootstrap interval.
+pub const RESAMPLES: usize = 2000;
+/// The probability with which a bootstrap interval should hold the true value.
+pub const CONFIDENCE: f64 = 0.95;
 /// Any number will do; that it never changes makes intervals repeatable.
 const SEED: u64 = 0x7061_7261_7469_636b;
 
