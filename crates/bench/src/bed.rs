@@ -9,7 +9,7 @@ use super::{
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::{
-    progress::{Event, Events},
+    progress::{Events, Warning},
     tools::Tools,
 };
 use paratick_core::{
@@ -61,9 +61,7 @@ impl LabBed<'_> {
             let host = Host::boot(self.spec.clone(), self.tools, events)?;
             in_effect::check_host(&host)?;
             if host.world_switches().is_none() {
-                events(Event::Warning(
-                    "world switches and instructions are not counted here: only the lab's own emulator counts them".into(),
-                ));
+                events(Warning::WorldSwitchesNotCounted.into());
             }
             self.host = Some(CountingHost { host, before: 0 });
         }

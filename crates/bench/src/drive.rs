@@ -3,7 +3,7 @@
 //! while intervals are too wide, and what happens when a guest fails.
 
 use anyhow::Result;
-use paratick_build::progress::{Event, Events};
+use paratick_build::progress::{Event, Events, Step, Warning};
 use paratick_core::{
     idle::IdleEntries,
     mode::TickMode,
@@ -203,8 +203,7 @@ impl Drive<'_, '_> {
 
     fn begin(&mut self, boot: Boot) {
         let rounds = self.results.plan.rounds;
-        let what = format!("round {} of {rounds}: {}", boot.round, boot.subject);
-        (self.events)(Event::Step(what));
+        (self.events)(Step::Measuring { boot, rounds }.into());
         self.clock.show(self.events);
     }
 
@@ -249,8 +248,8 @@ impl Drive<'_, '_> {
         }
         self.results.plan.rounds += 1;
         let plan = &self.results.plan;
-        let what = format!("intervals are still too wide: round {}", plan.rounds);
-        (self.events)(Event::Step(what));
+        let round = plan.rounds;
+        (self.events)(Step::AddingRound { round }.into());
         self.missing.extend(round_of(plan, plan.rounds));
         self.clock.more(plan, self.missing.len());
         true
@@ -265,7 +264,7 @@ fn forget_problems(boot: Boot, results: &mut Results) {
 }
 
 fn tell(results: &mut Results, problem: Problem, events: Events) {
-    events(Event::Warning(problem.to_string()));
+    events(Warning::Problem(&problem).into());
     results.problems.push(problem);
 }
 
@@ -287,11 +286,14 @@ fn take(results: &mut Results, boot: Boot, measured: Measured, events: Events) {
         results.forget(workload, boot);
     }
     for (workload, sample) in measured.samples {
-        for problem in &sample.problems {
-            let (workload, run) = (&workload.workload, sample.repeat);
-            events(Event::Warning(format!(
-                "{boot}, {workload}, run {run}: {problem}"
-            )));
+        for fault in &sample.problems {
+            let doubtful = Warning::DoubtfulRun {
+                boot,
+                workload: &workload.workload,
+                run: sample.repeat,
+                fault,
+            };
+            events(doubtful.into());
         }
         results.add(&workload, boot.subject, sample);
     }

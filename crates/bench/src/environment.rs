@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the numbers depend on, written down beside them.
 
-use super::run::{Kernel, Settings};
+use super::settings::{Kernel, Settings};
 use anyhow::Result;
 use paratick_build::{requirements::installed_version, tools::Tools};
 use paratick_core::{

@@ -5,58 +5,18 @@ use super::{
     bed::{GuestPattern, LabBed},
     drive::{self, Bed},
     environment,
+    settings::Settings,
     stock::{self, Stock},
     store,
 };
 use anyhow::{Context, Result};
-use paratick_build::{progress::Events, tools::Tools};
+use paratick_build::progress::Events;
 use paratick_core::{
-    results::{Environment, Plan, Results, SCHEMA},
+    results::{Environment, Results, SCHEMA},
     size::Size,
 };
-use paratick_machine::{
-    accel::Accel,
-    host::Host,
-    spec::{Backend, HostSpec},
-};
+use paratick_machine::{host::Host, spec::HostSpec};
 use std::path::PathBuf;
-
-/// A kernel image, and what is known of it.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    pub image: PathBuf,
-    pub config: Option<PathBuf>,
-    /// Hash of its patches.
-    pub patches: Option<String>,
-}
-
-pub struct Settings {
-    /// Which bench, as results name it.
-    pub bench: &'static str,
-    /// The command line that asked for it.
-    pub command: Vec<String>,
-    pub plan: Plan,
-    pub kernel: Kernel,
-    /// None where the backend boots none.
-    pub host_kernel: Option<Kernel>,
-    pub tools: Tools,
-    pub backend: &'static dyn Backend,
-    pub accel: Accel,
-    pub memory: Size,
-    /// Behind each guest's /dev/vda; none: it has none.
-    pub disk: Option<Size>,
-    /// Virtual time in ns that the emulator charges for each world switch.
-    pub exit_cost_ns: u32,
-    /// CPUs that run at once share virtual time between them.
-    pub parallel_clock: bool,
-    /// Hosts at the same time; none: as many as this machine bears.
-    pub jobs: Option<usize>,
-    pub output: PathBuf,
-    /// Insist on continuing `output`.
-    pub resume: bool,
-    /// When it began, RFC 3339 in UTC.
-    pub started: String,
-}
 
 /// What a bench came to.
 #[derive(Debug)]

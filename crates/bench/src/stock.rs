@@ -5,7 +5,7 @@
 use anyhow::{bail, Context, Result};
 use paratick_build::{
     cache,
-    progress::{Event, Events},
+    progress::{Events, Step, Warning},
 };
 use paratick_core::catalogue::programs;
 use paratick_core::results::{PlannedWorkload, Program};
@@ -36,11 +36,10 @@ pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
         let folder = cache::dir()?.join("programs").join(cache::key(parts));
         if !folder.exists() {
             let name = &planned.workload;
-            events(Event::Step(format!("making the input of {name}")));
+            events(Step::MakingInput { workload: name }.into());
             if let Err(error) = make(&folder, &program) {
-                let what =
-                    format!("{name} is prepared in every guest, which takes longer: {error:#}");
-                events(Event::Warning(what));
+                let (workload, why) = (name, &format!("{error:#}"));
+                events(Warning::PreparedInGuests { workload, why }.into());
                 continue;
             }
         }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use paratick_build::{
     cache,
-    progress::{Event, Events},
+    progress::{Events, Warning},
 };
 use paratick_core::catalogue::programs;
 use paratick_core::results::{self, differences, Cell, Difference, Results};
@@ -217,11 +217,12 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
         old = named(format!(".old{number}"));
     }
     fs_err::rename(path, &old)?;
-    events(Event::Warning(format!(
-        "{} already holds results and is measured anew ({why}); kept as {}",
-        path.display(),
-        Path::new(&old).display()
-    )));
+    let warning = Warning::MeasuredAnew {
+        output: path,
+        kept_as: Path::new(&old),
+        why,
+    };
+    events(warning.into());
     Ok(fresh)
 }
 

@@ -9,7 +9,7 @@
 use anyhow::{bail, Context, Result};
 use paratick_build::{
     emulator::Emulator,
-    progress::{Event, Events},
+    progress::{Event, Events, Step},
     tools::{self, Tools},
 };
 use paratick_core::{mode::Mode, size::Size, wire::GuestConfig};
@@ -112,7 +112,7 @@ impl Stress {
         let mode = "tickless".parse::<Mode>()?;
         let config = GuestConfig::new(&self.kernel, 2, Size::mib(256), mode);
         let limit = LEAST_BOOT_LIMIT.max(3 * begun.elapsed());
-        events(Event::Step("booting the guest".into()));
+        events(Step::BootingGuest { vcpus: 2, mode }.into());
         let guest = host.start_guest_within(limit, config)?;
         let patience = LEAST_PATIENCE.max(begun.elapsed());
         let agent = tools.agent.display();
@@ -128,7 +128,7 @@ impl Stress {
             patience,
         )?;
         let total = u64::from(ROUNDS) * ROUND.len() as u64;
-        events(Event::Step("stressing the guest".into()));
+        events(Step::StressingGuest.into());
         for done in 0..total {
             events(Event::Progress {
                 done,

@@ -3,11 +3,12 @@
 
 use super::{
     in_effect, join,
-    run::{describe, fresh, host_spec, Settings},
+    run::{describe, fresh, host_spec},
+    settings::Settings,
     store,
 };
 use anyhow::{bail, Context, Result};
-use paratick_build::progress::{Event, Events};
+use paratick_build::progress::{Events, Step, Warning};
 use paratick_core::{
     catalogue::sets::{self, Set, Takes},
     cycle::IdleCycle,
@@ -99,10 +100,11 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
             host = Some(booted);
         }
         let host = host.as_ref().context("a host was just booted")?;
-        events(Event::Step(format!(
-            "{subject}: tracing {}",
-            workload.workload
-        )));
+        let tracing = Step::Tracing {
+            subject: *subject,
+            workload: &workload.workload,
+        };
+        events(tracing.into());
         match trace(host, settings, *subject, workload, &mut results.environment) {
             Ok(cycle) => results.readings(workload, *subject).cycle = Some(cycle),
             Err(error) => {
@@ -112,7 +114,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
                     subject: *subject,
                 }
                 .problem(Fault::Guest { why });
-                events(Event::Warning(problem.to_string()));
+                events(Warning::Problem(&problem).into());
                 results.problems.push(problem);
             }
         }

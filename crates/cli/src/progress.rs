@@ -39,10 +39,8 @@ impl Progress {
 
     pub fn show(&mut self, event: Event) {
         match event {
-            Event::Warn(warning) => self.line(&format!("warning: {}", words::warning(&warning))),
-            Event::Begin(step) => self.begin(words::step(&step)),
-            Event::Warning(text) => self.line(&format!("warning: {text}")),
-            Event::Step(text) => self.begin(text),
+            Event::Warning(warning) => self.line(&format!("warning: {}", words::warning(&warning))),
+            Event::Step(step) => self.begin(words::step(&step)),
             Event::Progress { done, total, left } => self.advance(done, total, left),
         }
     }

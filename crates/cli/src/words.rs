@@ -64,14 +64,12 @@ pub fn step(step: &Step) -> String {
         }
         Step::BeginningSet { set, number, sets } => format!("{set} ({number} of {sets})"),
         Step::MakingInput { workload } => format!("making the input of {workload}"),
-        Step::Measuring {
-            round,
-            rounds,
-            mode,
-        } => format!("round {round} of {rounds}: {mode}"),
+        Step::Measuring { boot, rounds } => {
+            format!("round {} of {rounds}: {}", boot.round, boot.subject)
+        }
         Step::AddingRound { round } => format!("intervals are still too wide: round {round}"),
         Step::TracingModes => "one idle cycle of every mode".into(),
-        Step::Tracing { mode, workload } => format!("{mode}: tracing {workload}"),
+        Step::Tracing { subject, workload } => format!("{subject}: tracing {workload}"),
     }
 }
 
@@ -120,5 +118,13 @@ pub fn warning(warning: &Warning) -> String {
             kept_as.display()
         ),
         Warning::Problem(problem) => problem.to_string(),
+        Warning::DoubtfulRun {
+            boot,
+            workload,
+            run,
+            fault,
+        } => {
+            format!("{boot}, {workload}, run {run}: {fault}")
+        }
     }
 }

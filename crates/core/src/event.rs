@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What long work says while it runs.  These are values; the command has the words for them.
 
-use crate::mode::Mode;
+use crate::{
+    mode::Mode,
+    results::{Boot, Fault, Problem},
+    subject::Subject,
+};
 use std::{path::Path, time::Duration};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
     /// A new piece of work begins.
-    Begin(Step<'a>),
-    Step(String),
+    Step(Step<'a>),
     /// How far the current step is.  `total` is an estimate, absent where there is nothing to go by;
     /// `left` is absent until it can be guessed.
     Progress {
@@ -17,8 +20,7 @@ pub enum Event<'a> {
         left: Option<Duration>,
     },
     /// Something the user should know although the work goes on.
-    Warn(Warning<'a>),
-    Warning(String),
+    Warning(Warning<'a>),
 }
 
 /// Where events go.
@@ -95,9 +97,8 @@ pub enum Step<'a> {
         workload: &'a str,
     },
     Measuring {
-        round: u32,
+        boot: Boot,
         rounds: u32,
-        mode: Mode,
     },
     /// Intervals are too wide.
     AddingRound {
@@ -105,7 +106,7 @@ pub enum Step<'a> {
     },
     TracingModes,
     Tracing {
-        mode: Mode,
+        subject: Subject,
         workload: &'a str,
     },
 }
@@ -143,18 +144,24 @@ pub enum Warning<'a> {
         kept_as: &'a Path,
         why: &'a str,
     },
-    /// As it is in the results too.
-    Problem(&'a str),
+    /// As they are in the results too.
+    Problem(&'a Problem),
+    DoubtfulRun {
+        boot: Boot,
+        workload: &'a str,
+        run: u32,
+        fault: &'a Fault,
+    },
 }
 
 impl<'a> From<Step<'a>> for Event<'a> {
     fn from(step: Step<'a>) -> Event<'a> {
-        Event::Begin(step)
+        Event::Step(step)
     }
 }
 
 impl<'a> From<Warning<'a>> for Event<'a> {
     fn from(warning: Warning<'a>) -> Event<'a> {
-        Event::Warn(warning)
+        Event::Warning(warning)
     }
 }

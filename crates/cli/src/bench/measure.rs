@@ -186,7 +186,7 @@ impl Bench {
         let parts = self.parts(&mut events)?;
         let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
         for problem in &traced.problems {
-            events(Warning::Problem(&problem.to_string()).into());
+            events(Warning::Problem(problem).into());
         }
         paratick_bench::write(file, &traced)
     }
