@@ -9,6 +9,7 @@ mod facts;
 mod figure;
 mod problem;
 mod read;
+mod sample;
 mod upgrade;
 
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
@@ -16,10 +17,10 @@ pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
 pub use problem::{Boot, Doing, Fault, Problem};
 pub use read::{read, ReadError};
+pub use sample::{HostCpuSample, Sample};
 
 use crate::{
     cycle::IdleCycle,
-    exits::Counts,
     idle::IdleEntries,
     mode::{Mode, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
@@ -163,55 +164,6 @@ pub struct Exits {
     /// Against other subjects, by their name; `null` where no ratio can be given.
     #[serde(default, deserialize_with = "read::known_of_each")]
     pub versus: BTreeMap<String, BTreeMap<Figure, Option<Comparison>>>,
-}
-
-/// One run of a workload, between its two window marks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    pub round: u32,
-    pub repeat: u32,
-    /// Of all vCPUs.
-    pub exits: Option<Counts>,
-    /// Counted independently of the exits, by the emulator.
-    pub world_switches: Option<u64>,
-    pub host_instructions: Option<u64>,
-    pub guest_instructions: Option<u64>,
-    /// What the host's CPUs spent: the instructions of host and guest, each counted as a
-    /// nanosecond, and the stated cost of every world switch.
-    #[serde(default)]
-    pub cpu_ns: Option<u64>,
-    /// On the host's clock.
-    pub duration_ns: Option<u64>,
-    /// On the guest's clock.
-    #[serde(default)]
-    pub guest_duration_ns: Option<u64>,
-    /// Of all vCPUs, by the guest's own accounting.
-    #[serde(default)]
-    pub user_ns: Option<u64>,
-    #[serde(default)]
-    pub system_ns: Option<u64>,
-    #[serde(default)]
-    pub idle_ns: Option<u64>,
-    /// Each vCPU's exits, from vCPU 0 on.
-    #[serde(default)]
-    pub per_vcpu: Vec<Counts>,
-    /// Each of the host's CPUs, as the emulator saw it; empty where it did not count.
-    #[serde(default)]
-    pub per_host_cpu: Vec<HostCpuSample>,
-    /// What the workload itself reports, by name.
-    #[serde(default)]
-    pub metrics: BTreeMap<String, f64>,
-    /// Why this sample is not to be trusted; empty: it is.
-    #[serde(default)]
-    pub problems: Vec<Fault>,
-}
-
-/// What the emulator counted on one of the host's CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCpuSample {
-    pub world_switches: u64,
-    pub host_instructions: u64,
-    pub guest_instructions: u64,
 }
 
 impl Results {

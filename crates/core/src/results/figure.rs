@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The figures of a sample: one definition for summaries, comparisons, tables and docs.
 
-use super::Sample;
+use super::sample::Sample;
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
+use crate::exits::Counts;
 use crate::{cause::Cause, stats::Verdict};
 use proptest::prelude::*;
 use serde_json::Value;
