@@ -124,7 +124,8 @@ fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
 
 /// Threads that hand locks to each other sleep and wake thousands of times, and between the STI
 /// and the HLT of each time a time slice may end and let an interrupt of the host's in.  A wake-up
-/// that is lost there costs dozens of milliseconds, because an idle guest with virtual ticks has none.
+/// that is lost there costs dozens of milliseconds, because an idle guest with virtual ticks has
+/// none.
 #[test]
 fn a_wake_up_between_sti_and_hlt_is_not_lost() {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(512));

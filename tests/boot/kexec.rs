@@ -17,7 +17,8 @@ echo "kernel that will $then: active $(cat /sys/devices/system/cpu/virtual_tick/
 echo "kernel that will $then: $(AGENT workload ticks --work 500)"
 load() { # FLAGS COMMAND-LINE
     perl -e 'open K, "<", $ARGV[0] or die; $line = "$ARGV[2]\0";
-        syscall(320, fileno K, -1, length $line, $line, $ARGV[1] + 4) and die "kexec_file_load: $!"' \
+        syscall(320, fileno K, -1, length $line, $line, $ARGV[1] + 4)
+            and die "kexec_file_load: $!"' \
         KERNEL $1 "$2"
 }
 next=$(sed 's/crashkernel=[^ ]*//; s/then=[a-z]*/then=end/' /proc/cmdline)

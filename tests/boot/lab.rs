@@ -50,7 +50,8 @@ fn paratick_and_its_cache_may_lie_in_tmp() {
     fs::create_dir(&cache).unwrap();
     fs::write(cache.join("probe"), "seen").unwrap();
     let script = format!(
-        "cat {cache}/probe; {folder}/paratick-agent workload idle --work 1 >/dev/null; env | grep -c PARATICK; echo x >/tmp/x",
+        "cat {cache}/probe; {folder}/paratick-agent workload idle --work 1 >/dev/null; env | grep \
+         -c PARATICK; echo x >/tmp/x",
         cache = cache.display(),
         folder = folder.path().display()
     );
@@ -127,7 +128,10 @@ fn a_scratch_disk_is_as_large_as_asked_for() {
 #[test]
 fn inside_is_the_machine_read_only_but_for_its_scratch_places() {
     let pair = Pair::boot(1, "tickless");
-    let result = pair.sh("touch /usr/x 2>/dev/null || echo read-only; for d in /tmp /var/tmp /run /dev/shm; do echo ok > $d/x; cat $d/x; done; cat /dev/fd/0; hostname");
+    let result = pair.sh(
+        "touch /usr/x 2>/dev/null || echo read-only; for d in /tmp /var/tmp /run \
+        /dev/shm; do echo ok > $d/x; cat $d/x; done; cat /dev/fd/0; hostname",
+    );
     assert_eq!(
         text(&result.stdout),
         "read-only\nok\nok\nok\nok\nparatick-guest\n"

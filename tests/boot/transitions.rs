@@ -16,7 +16,10 @@ const FUNCTIONS: &str = r#"
     busy() {
         taskset -c $1 perl -e '
             sub now { open F, "/proc/uptime"; (split " ", <F>)[0] }
-            sub ticks { open F, "/proc/interrupts"; (map { (split)[$ARGV[0] + 1] } grep /VTK:/, <F>)[0] }
+            sub ticks {
+                open F, "/proc/interrupts";
+                (map { (split)[$ARGV[0] + 1] } grep /VTK:/, <F>)[0]
+            }
             for (0.05, 1) { $before = ticks(); $end = now() + $_; 1 while now() < $end }
             print ticks() - $before, "\n"' $1
     }
@@ -69,10 +72,16 @@ fn cpus_keep_their_own_tick_where_they_have_to_and_say_so() {
 const UNDER_LOAD: &str = r#"
 use strict; use warnings;
 chdir "/sys/devices/system/cpu" or die;
-sub get { open my $f, "<", $_[0] or die "$_[0]: $!"; local $/; my $text = <$f> // ""; $text =~ s{\s+$}{}r }
+sub get {
+    open my $f, "<", $_[0] or die "$_[0]: $!";
+    local $/; my $text = <$f> // ""; $text =~ s{\s+$}{}r
+}
 sub put { open my $f, ">", $_[0] or die "$_[0]: $!"; syswrite $f, $_[1] or die "$_[0]: $!" }
 sub ticks { my ($line) = get("/proc/interrupts") =~ /VTK:([ \d]+)/; split " ", $line }
-sub active { my $is = get("virtual_tick/active"); $is eq $_[0] or die "$is, not $_[0], has virtual ticks: $_[1]" }
+sub active {
+    my $is = get("virtual_tick/active");
+    $is eq $_[0] or die "$is, not $_[0], has virtual ticks: $_[1]"
+}
 sub pause { select undef, undef, undef, $_[0] }
 my @load;
 for my $cpu (0, 1) {

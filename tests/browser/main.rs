@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reports in a real browser, at two widths and in two themes.  Without Chromium nothing is checked,
+//! Reports in a real browser, at two widths and in two themes.  Without Chromium nothing is
+//! checked,
 //! and that is said: such tests are "ignored", as cargo counts, and not passed.
 
 mod devtools;
@@ -71,7 +72,10 @@ fn main() -> ExitCode {
 
 fn conclude(passed: usize, failed: usize, ignored: usize) -> ExitCode {
     let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; 0 filtered out\n");
+    println!(
+        "\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 \
+        measured; 0 filtered out\n"
+    );
     ExitCode::from(u8::from(failed > 0))
 }
 
@@ -137,7 +141,8 @@ fn scrolled(browser: &mut Browser, folder: &Path) {
         "(() => {
             const table = document.querySelector('.scroll');
             table.scrollLeft = 200;
-            const left = element => Math.round(element.getBoundingClientRect().left - table.getBoundingClientRect().left);
+            const left = element => Math.round(element.getBoundingClientRect().left - \
+            table.getBoundingClientRect().left);
             const heads = ['thead th', 'th[scope=row]', 'th[scope=rowgroup] span'];
             return [table.scrollLeft, ...heads.map(head => left(table.querySelector(head)))];
         })()",

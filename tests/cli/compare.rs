@@ -85,7 +85,8 @@ fn results(cells: &[(&str, &str, u64)]) -> Value {
                 "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false,
             },
             "qemu_command_lines": {"host": [], "guests": {}},
-            "machine": {"cpu": "a processor", "cpus": 2, "memory_bytes": 1, "kernel_version": "6.1"},
+            "machine": {"cpu": "a \
+             processor", "cpus": 2, "memory_bytes": 1, "kernel_version": "6.1"},
             "fingerprint": "one",
         },
         "cells": cells.iter().map(cell).collect::<Vec<_>>(),

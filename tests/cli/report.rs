@@ -382,7 +382,8 @@ fn samples_whose_world_switches_were_not_counted_are_named() {
     let several = synthetic::write(folder.path(), "several.json", &results);
     let files = [one(folder.path(), "io", Some(1000)), several];
     let page = page(folder.path(), &files);
-    let named = "It did not in Table 1, 4 guests with 16 vCPUs (64 samples, where several guests ran at once).";
+    let named = "It did not in Table 1, 4 guests with 16 vCPUs (64 samples, where several guests \
+        ran at once).";
     assert!(page.contains(named));
 }
 

@@ -231,7 +231,10 @@ fn place_of(windows: &[WindowCounts], number: u32, pid: u32) -> Result<usize> {
                 .iter()
                 .map(|found| (found.window, found.vm()))
                 .collect();
-            bail!("the host counted the windows {found:?} (number, QEMU), where number {number} of QEMU {pid} was marked once")
+            bail!(
+                "the host counted the windows {found:?} (number, QEMU), where number {number} of \
+                QEMU {pid} was marked once"
+            )
         }
     }
 }

@@ -19,7 +19,8 @@ use std::{
 /// After so many guests in a row that failed, the rest would fail too.
 const GIVE_UP_AFTER: u32 = 3;
 
-/// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at each of
+/// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at each
+/// of
 /// them, if it could.
 pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
     let mode = boot.subject.mode;
@@ -57,7 +58,8 @@ pub trait Bed: Send {
     /// called after every run.
     fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured>;
 
-    /// No more turns come: an emulated host that waits takes as much of the machine as one that works.
+    /// No more turns come: an emulated host that waits takes as much of the machine as one that
+    /// works.
     fn end(&mut self);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a guest really is in the mode it was booted for, and its host set as it should be.  Kernel parameters that a kernel does
+//! Whether a guest really is in the mode it was booted for, and its host set as it should be.
+//! Kernel parameters that a kernel does
 //! not know are ignored silently: an unpatched guest would be measured under a false name.
 
 use anyhow::{bail, Result};
@@ -43,7 +44,8 @@ pub fn check_host(host: &Host) -> Result<()> {
         let said = String::from_utf8_lossy(&said);
         if said.trim() != wanted.to_string() {
             bail!(
-                "the host's {} is '{}' where {wanted} {} should be ({})\nhint: on this machine, set \
+                "the host's {} is '{}' where {wanted} {} should be ({})\n\
+                 hint: on this machine, set \
                  it with: echo {wanted} > {}",
                 row.name,
                 said.trim(),

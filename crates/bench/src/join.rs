@@ -184,7 +184,8 @@ mod tests {
     }
 
     const TWO_CPUS: &str = concat!(
-        r#"{"window":0,"cpus":[{"world_switches":0,"host_instructions":500,"guest_instructions":0},"#,
+        r#"{"window":0,"cpus":["#,
+        r#"{"world_switches":0,"host_instructions":500,"guest_instructions":0},"#,
         r#"{"world_switches":30,"host_instructions":90000,"guest_instructions":7000}]}"#,
         "\n",
     );

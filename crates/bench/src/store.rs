@@ -23,17 +23,23 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// An output that cannot be used as asked; nothing has been measured.
 #[derive(Debug, thiserror::Error)]
 pub enum BadOutput {
-    #[error("cannot write results to {}: {why}\nhint: name a file in a folder you can write to with --output", path.display())]
+    #[error("cannot write results to {}: {why}\n\
+        hint: name a file in a folder you can write to with --output", path.display())]
     NotWritable { path: PathBuf, why: String },
     #[error("{} cannot be continued: {why}", path.display())]
     NotResults { path: PathBuf, why: String },
-    #[error("{} was measured in another environment and cannot be continued here: {what}\nhint: leave --resume away (the file is kept under another name), or name another --output", path.display())]
+    #[error("{} was measured in another environment and cannot be continued here: {what}\n\
+        hint: omit --resume (the file is kept under another name), or name another \
+        --output", path.display())]
     OtherEnvironment { path: PathBuf, what: String },
-    #[error("{} cannot be continued with this selection: it also holds {what}\nhint: name that too, or leave --resume away (the file is kept under another name)", path.display())]
+    #[error("{} cannot be continued with this selection: it also holds {what}\n\
+        hint: name that too, or omit --resume (the file is kept under another \
+        name)", path.display())]
     OtherSelection { path: PathBuf, what: String },
-    #[error("another paratick is measuring into {}\nhint: wait for it, or name another --output", path.display())]
+    #[error("another paratick is measuring into {}\n\
+        hint: wait for it, or name another --output", path.display())]
     Busy { path: PathBuf },
-    #[error("there is nothing to resume: {what}\nhint: leave --resume away to begin")]
+    #[error("there is nothing to resume: {what}\nhint: omit --resume to start over")]
     Nothing { what: String },
 }
 
@@ -138,7 +144,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
     };
     // A rename would put a plain file in the place of a device.
     if path.exists() && !path.is_file() {
-        return Err(bad("it is there, and is not a plain file".into()));
+        return Err(bad("it exists and is not a plain file".into()));
     }
     if path.file_name().is_none() {
         return Err(bad("it has no file name".into()));
@@ -152,7 +158,8 @@ pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
         .map_err(|error| bad(error.to_string()))
 }
 
-/// Results at `path` that `fresh` continues: those that agree in the facts that matter.  Without `resume`, a
+/// Results at `path` that `fresh` continues: those that agree in the facts that matter.  Without
+/// `resume`, a
 /// finished or foreign-made measurement is kept aside as `.old` and measured anew.
 pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
     let Some(text) = read_if_there(path)? else {
@@ -229,7 +236,7 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
 /// What keeps two measurements from being one.
 fn difference(found: &Results, fresh: &Results) -> Option<String> {
     if let Some(workload) = changed_workload(found, fresh) {
-        return Some(format!("workload {workload} is another there"));
+        return Some(format!("workload {workload} differs"));
     }
     let say = |found: Difference| {
         let Difference {

@@ -183,7 +183,7 @@ fn injections(host: &Host) -> Result<u64> {
     let text = shell(host, &format!("cat {INJECTIONS}"))?;
     text.trim()
         .parse()
-        .with_context(|| format!("{INJECTIONS} says {text:?}, which is no number"))
+        .with_context(|| format!("{INJECTIONS} is {text:?}, not a number"))
 }
 
 /// Of `/proc/interrupts`: those that KVM injects one by one.  NMIs are none of them, and a TLB

@@ -35,7 +35,8 @@ pub const WORKLOADS: [(&str, u64); 4] = [
 
 /// A workload that has no time line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no workload '{0}' with idle cycles\nhint: those are {names}", names = WORKLOADS.map(|(name, _)| name).join(", "))]
+#[error("no workload '{0}' with idle cycles\n\
+    hint: those are {names}", names = WORKLOADS.map(|(name, _)| name).join(", "))]
 pub struct UnknownWorkload(pub String);
 
 /// A workload at the size that is traced.
@@ -73,7 +74,8 @@ pub fn check_output(path: &Path) -> Result<(), store::BadOutput> {
     store::check_writable(path)
 }
 
-/// Traces the plan's only workload in a guest of every subject.  A subject that fails is a problem of
+/// Traces the plan's only workload in a guest of every subject.  A subject that fails is a problem
+/// of
 /// the results; an error means that nothing can be traced.
 pub fn run(settings: &Settings, events: Events) -> Result<Results> {
     let [workload] = settings.plan.workloads.as_slice() else {

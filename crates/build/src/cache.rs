@@ -42,10 +42,16 @@ fn shown_at(dir: &Path) -> Result<Option<String>> {
     }
     let name = dir.display().to_string();
     if OWN_FOLDERS.iter().any(|own| dir == Path::new(own)) {
-        bail!("the cache cannot be {name}: guests have a folder of their own there\nhint: set PARATICK_CACHE to a folder in {name}, or elsewhere");
+        bail!(
+            "the cache cannot be {name}: guests have their own folder there\n\
+            hint: set PARATICK_CACHE to a folder in {name}, or elsewhere"
+        );
     }
     if name.contains(|c: char| c.is_whitespace() || c == '"') {
-        bail!("the cache {name:?} cannot be shown to guests\nhint: set PARATICK_CACHE to a folder without spaces in its name");
+        bail!(
+            "the cache {name:?} cannot be shown to guests\n\
+            hint: set PARATICK_CACHE to a folder without spaces in its name"
+        );
     }
     Ok(Some(format!("{SHOW}={name}")))
 }

@@ -17,7 +17,8 @@ pub fn named_qemu() -> Result<Option<PathBuf>> {
     match find_program(&name, &path) {
         Some(file) => Ok(Some(fs_err::canonicalize(file)?)),
         None => bail!(
-            "PARATICK_QEMU is {name}, which is not a program\nhint: unset it to use the lab's own emulator"
+            "PARATICK_QEMU is {name}, which is not a program\n\
+             hint: unset it to use the lab's own emulator"
         ),
     }
 }

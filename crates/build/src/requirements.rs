@@ -36,7 +36,9 @@ pub fn packages() -> Result<Vec<Package>> {
 
 /// A package that is not there.
 #[derive(Debug, thiserror::Error)]
-#[error("this needs {}, which {} not installed\nhint: apt-get install --no-install-recommends {}", names.join(", "), if names.len() == 1 { "is" } else { "are" }, names.join(" "))]
+#[error("this needs {}, which {} not installed\n\
+    hint: apt-get install --no-install-recommends \
+    {}", names.join(", "), if names.len() == 1 { "is" } else { "are" }, names.join(" "))]
 pub struct Missing {
     pub names: Vec<String>,
 }
@@ -190,7 +192,8 @@ mod tests {
 
     #[test]
     fn what_is_there_is_found_and_what_is_not_is_named() {
-        let list = "= g: why\nshell cmd:sh\nnone cmd:no-such-program\nroot file:/\nnot file:/no/such/file\n";
+        let list = "= g: why\nshell cmd:sh\nnone cmd:no-such-program\nroot file:/\n\
+            not file:/no/such/file\n";
         let seen: Vec<_> = parse(list).unwrap().iter().map(Package::look).collect();
         assert!(seen[0].as_ref().unwrap().ends_with("/sh"));
         assert_eq!(seen[1], Err("no program no-such-program".into()));

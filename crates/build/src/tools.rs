@@ -75,7 +75,8 @@ pub fn find_agent() -> Result<PathBuf> {
         let agent = PathBuf::from(agent);
         if !agent.is_file() {
             bail!(
-                "PARATICK_AGENT is {}, which is not a file\nhint: unset it, or build the agent with `make`",
+                "PARATICK_AGENT is {}, which is not a file\n\
+                 hint: unset it, or build the agent with `make`",
                 agent.display()
             );
         }

@@ -14,30 +14,33 @@ use std::{
     process::ExitCode,
 };
 
-/// Say what changed from one results file to another
+/// Show what changed from one results file to another
 ///
-/// A change is significant, large enough to matter, and beyond the noise; docs/comparing.md says how each
+/// A change is significant, large enough to matter, and beyond the noise; docs/comparing.md says
+/// how each
 /// is decided.  Exit codes: 0 the files were compared, 1 with --fail-on and such a change, 2 wrong
-/// usage, a file that cannot be read, or nothing in common, 69 with --fail-on and too little measured
+/// usage, a file that cannot be read, or nothing in common, 69 with --fail-on and too little
+/// measured
 /// to conclude anything.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results of before
+    /// Results before the change
     #[arg(value_name = "BEFORE.json")]
     before: PathBuf,
-    /// Results of after
+    /// Results after the change
     #[arg(value_name = "AFTER.json")]
     after: PathBuf,
     /// A smaller relative change is noise, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DEFAULT_NOISE, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent,
+        default_value_t = 100.0 * compare::DEFAULT_NOISE)]
     threshold: f64,
     /// A smaller change of this figure does not matter, such as exits=25 or duration_ns=100000
     #[arg(long, value_name = "FIGURE=N", value_parser = minimum)]
     minimum: Vec<(Figure, f64)>,
-    /// Exit with 1 where something grew, or changed at all
+    /// Exit with 1 if a figure grew, or if any figure changed
     #[arg(long, value_enum, value_name = "more|any")]
     fail_on: Option<FailOn>,
-    /// Also say what did not change, with the gate that stopped it
+    /// Also show what did not change, with the gate that stopped it
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -65,7 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.format.print(&report, text)?;
     match args.fail_on {
         Some(_) if !report.concludes() => bail!(
-            "nothing could be concluded of any figure, so --fail-on has no answer\nhint: measure both with at least {MIN_VERDICT} rounds"
+            "no figure allows a conclusion, so --fail-on has no answer\n\
+             hint: measure both with at least {MIN_VERDICT} rounds"
         ),
         Some(fail_on) if fail_on.matches(&report) => Ok(ExitCode::FAILURE),
         _ => Ok(ExitCode::SUCCESS),
@@ -102,7 +106,8 @@ fn nothing_in_common(args: &Args, report: &Report) -> String {
             unlike.name, unlike.why
         ),
         None => format!(
-            "{what}\nhint: `paratick bench show FILE` shows what a file holds; measure both with the same --modes and workloads"
+            "{what}\nhint: `paratick bench show FILE` shows what a file holds; measure both with \
+             the same --modes and workloads"
         ),
     }
 }

@@ -15,7 +15,7 @@ const DISK: Size = Size::mib(6 * 1024);
 /// The host's 2 GB, the emulator's own, and a compiler or two.
 const MEMORY: Size = Size::mib(3 * 1024);
 
-/// Say what is missing on this machine and how to get it
+/// Show what is missing on this machine and how to get it
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -215,10 +215,10 @@ fn text(report: &Report) -> String {
     }
     let end = match (&report.install, report.ok) {
         (Some(install), _) => {
-            format!("To get all of it: {install}\n(or `make deps`, which does that)")
+            format!("To install everything: {install}\n(or `make deps`)")
         }
         (None, true) => "The lab can run here.".into(),
-        (None, false) => "The lab cannot run here: see what is MISSING.".into(),
+        (None, false) => "The lab cannot run here: see MISSING.".into(),
     };
     format!("{}\n{end}\n", table.text())
 }

@@ -26,7 +26,7 @@ pub enum Verb {
     },
     /// Show whether an emulator delivers each injected interrupt to a nested guest once
     ///
-    /// Exits with 0 where it does, with 1 where it does not.
+    /// Exit codes: 0 it does, 1 it does not.
     Stress {
         /// The QEMU to try [default: the lab's]
         #[arg(long, value_name = "PROGRAM", conflicts_with = "unfixed")]
@@ -38,7 +38,7 @@ pub enum Verb {
         #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
         kernel: KernelName,
     },
-    /// Say which emulator the lab uses, and whether it is built
+    /// Show which emulator the lab uses, and whether it is built
     Status,
 }
 
@@ -108,7 +108,7 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<
 fn program(qemu: &Path) -> Result<PathBuf> {
     qemu.canonicalize().with_context(|| {
         format!(
-            "no program {}\nhint: name a qemu-system-x86_64, or leave --qemu away to try the lab's",
+            "no program {}\nhint: name a qemu-system-x86_64, or omit --qemu to try the lab's",
             qemu.display()
         )
     })

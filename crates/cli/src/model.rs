@@ -22,11 +22,11 @@ use std::{
     process::ExitCode,
 };
 
-/// Predict the VM exits of every tick mode for guests that you describe, or have measured
+/// Predict the VM exits of every tick mode, for described or measured guests
 ///
 /// By the paper's formulas (sections 3.1, 3.2 and 4) and by models of what Linux does in each mode.
-/// The guests are given by options, by a file (--workload), or by a recorded result (--from), whose
-/// measured exits are then shown beside the predicted.  docs/model.md derives every number.
+/// Options, a file (--workload) or a recorded result (--from) describe the guests. A result's
+/// measured exits are shown beside the predicted ones.  docs/model.md derives every number.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -100,9 +100,11 @@ struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = DESCRIPTION)]
     workload: Option<PathBuf>,
     /// A results file of `paratick bench`: predict its cells
-    #[arg(long, value_name = "RESULT", conflicts_with_all = DESCRIPTION, conflicts_with = "workload")]
+    #[arg(long, value_name = "RESULT", conflicts_with = "workload",
+        conflicts_with_all = DESCRIPTION)]
     from: Option<PathBuf>,
-    /// With --from: predict every mode from the load that this mode had [default: each from its own]
+    /// With --from: predict every mode from the load that this mode had [default: each from its
+    /// own]
     #[arg(long, value_name = "MODE", requires = "from")]
     load_of: Option<Mode>,
     #[command(flatten)]
@@ -163,7 +165,7 @@ fn from(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
         let subjects = results.plan.subjects.iter();
         let modes: Vec<String> = subjects.map(|subject| subject.mode.to_string()).collect();
         let modes = modes.join(", ");
-        let why = format!("it has no load of {mode}\nhint: its modes are {modes}");
+        let why = format!("it has no load for {mode}\nhint: its modes are {modes}");
         return Err(input::wrong("model", path, why));
     }
     let answer = recorded::answer(&results, load_of);

@@ -15,7 +15,9 @@ macro_rules! out {
 
 /// The same with a line's end, like `println!`.
 macro_rules! outln {
-    ($($argument:tt)*) => { $crate::print::write(format_args!("{}\n", format_args!($($argument)*))) };
+    ($($argument:tt)*) => {
+        $crate::print::write(format_args!("{}\n", format_args!($($argument)*)))
+    };
 }
 
 /// Like `errln!`, but never a panic: nobody is left to be told of a failure.
@@ -41,7 +43,7 @@ pub fn write(text: Arguments) -> Result<()> {
     match stdout().lock().write_all(printable(text).as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| {
-            anyhow!("cannot write to standard output: {error}\nhint: is there room where it goes?")
+            anyhow!("cannot write to standard output: {error}\nhint: is its disk full?")
         }),
     }
 }

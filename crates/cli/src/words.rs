@@ -57,7 +57,7 @@ pub fn step(step: &Step) -> String {
                 text += &format!(", and an unknown time for {}", unknown.join(", "));
             }
             text + if *resumes {
-                ", less what is measured already"
+                ", less what is already measured"
             } else {
                 ""
             }
@@ -98,11 +98,13 @@ pub fn warning(warning: &Warning) -> String {
             sets.join(", ")
         ),
         Warning::NothingToCompareWith => {
-            "there is nothing to compare with; add tickless (and tickless-stop) to --modes".into()
+            "there is no baseline to compare with; add tickless (and tickless-stop) to \
+             --modes"
+                .into()
         }
         Warning::WorldSwitchesNotCounted => {
-            "world switches and instructions are not counted here: only the lab's own emulator \
-             counts them"
+            "world switches and instructions are not counted: only the lab's own emulator counts \
+             them"
                 .into()
         }
         Warning::PreparedInGuests { workload, why } => {
@@ -113,7 +115,7 @@ pub fn warning(warning: &Warning) -> String {
             kept_as,
             why,
         } => format!(
-            "{} already holds results and is measured anew ({why}); kept as {}",
+            "{} holds older results ({why}); they are kept as {}",
             output.display(),
             kept_as.display()
         ),

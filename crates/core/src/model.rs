@@ -62,7 +62,8 @@ pub enum TickModel {
     /// The tick is stopped at every idle entry and programmed anew at idle exit: what the paper
     /// calls tickless, and what kernels did until early 2026.
     TicklessStop,
-    /// Linux 6.12 as it is now: the tick is kept at idle entry unless the last wake-up was the tick.
+    /// Linux 6.12 as it is now: the tick is kept at idle entry unless the last wake-up was the
+    /// tick.
     Tickless,
     /// Virtual ticks, as this project's series does them.
     Paratick,

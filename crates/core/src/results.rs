@@ -62,7 +62,8 @@ pub struct Plan {
     pub guests: u32,
     pub subjects: Vec<Subject>,
     pub workloads: Vec<PlannedWorkload>,
-    /// In each round fresh guests are booted for every subject.  Grows while intervals are too wide.
+    /// In each round fresh guests are booted for every subject.  Grows while intervals are too
+    /// wide.
     pub rounds: u32,
     /// How far `rounds` may grow; `null`: not at all.
     #[serde(default)]

@@ -57,7 +57,8 @@ pub enum BadSetting {
         most: u64,
         unit: &'static str,
     },
-    #[error("'{0}' is no host setting\nhint: write NAME=VALUE; the host settings are {names}", names = names())]
+    #[error("'{0}' is no host setting\n\
+        hint: write NAME=VALUE; the host settings are {names}", names = names())]
     Shape(String),
 }
 

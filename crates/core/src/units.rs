@@ -65,7 +65,10 @@ impl fmt::Display for Nanos {
 
 /// A time that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{0}' is not a time\nhint: write a number with ns, us, ms, s or min, such as 100us, 1.5ms or 10s")]
+#[error(
+    "'{0}' is not a time\n\
+    hint: write a number with ns, us, ms, s or min, such as 100us, 1.5ms or 10s"
+)]
 pub struct BadTime(pub String);
 
 impl FromStr for Nanos {

@@ -398,7 +398,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_read_back_as_written(inner in plain(), guest in proptest::option::of(any::<u32>())) {
+        fn frames_read_back_as_written(
+            inner in plain(), guest in proptest::option::of(any::<u32>())
+        ) {
             let frame = match guest {
                 Some(guest) => inner.to_guest(guest),
                 None => inner,
@@ -408,7 +410,9 @@ mod tests {
         }
 
         #[test]
-        fn noise_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn noise_is_an_error_and_never_a_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..64)
+        ) {
             let _ = Frame::decode(&bytes);
             let _ = Frame::read(&mut bytes.as_slice());
         }

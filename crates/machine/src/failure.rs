@@ -6,7 +6,8 @@ use std::{fmt, time::Duration};
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A wall-clock limit was reached.
-    #[error("the time limit of {} s is over: {what} was stopped{}", limit.as_secs_f64(), quote(lines))]
+    #[error("the time limit of {} s was reached: {what} was \
+        stopped{}", limit.as_secs_f64(), quote(lines))]
     TimeLimit {
         what: String,
         limit: Duration,

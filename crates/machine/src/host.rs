@@ -162,7 +162,8 @@ fn create_disk(path: &Path, size: Size) -> Result<()> {
     let free = Size(free.f_bavail.saturating_mul(free.f_frsize));
     if free < size {
         bail!(
-            "no room for a disk of {size}: {} MiB are free in {}\nhint: ask for a smaller --disk, or set PARATICK_CACHE to a folder with more room",
+            "no room for a disk of {size}: {} MiB are free in {}\n\
+             hint: ask for a smaller --disk, or set PARATICK_CACHE to a folder with more room",
             free.bytes() >> 20,
             folder.display()
         );

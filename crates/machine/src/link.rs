@@ -126,7 +126,7 @@ impl Link {
         let mut writer = lock(&self.writer);
         let writer = writer
             .as_mut()
-            .context("nobody is connected to the host's agent")?;
+            .context("nothing is connected to the host's agent")?;
         // A broken connection is reported, with its reason, to whoever waits for an answer.
         let _ = frame.write(writer);
         Ok(())
@@ -361,7 +361,7 @@ impl State {
         // The end of the emulator, if that is what it is, will be reported in a moment.
         match &self.broken {
             Some((since, why)) if now.duration_since(*since) >= SETTLE => {
-                Some(self.ended(HOST, format!("no more word from its agent: {why}")))
+                Some(self.ended(HOST, format!("its agent stopped answering: {why}")))
             }
             _ => None,
         }

@@ -193,7 +193,7 @@ impl Shared {
                     let running = lock(&self.running);
                     if running.get(&id).is_none_or(|guest| guest.qemu.has_ended()) {
                         return Err(error).with_context(|| {
-                            format!("QEMU ended before {} was there", path.display())
+                            format!("QEMU ended before {} appeared", path.display())
                         });
                     }
                 }

@@ -30,7 +30,8 @@ pub struct Change {
     pub ratio: f64,
     pub low: f64,
     pub high: f64,
-    /// How the interval was found; of a mean, [`Method::Range`] where one of its ratios has a range.
+    /// How the interval was found; of a mean, [`Method::Range`] where one of its ratios has a
+    /// range.
     pub method: Method,
     pub verdict: Verdict,
 }
@@ -138,7 +139,8 @@ impl Change {
         }
     }
 
-    /// `−52 % [−54..−50]` or `×18.2 [15.0..20.3]`.  A bound that decides shows on which side of 0 it
+    /// `−52 % [−54..−50]` or `×18.2 [15.0..20.3]`.  A bound that decides shows on which side of 0
+    /// it
     /// is.
     pub fn sized(self) -> String {
         let factor = self.ratio >= number::FACTOR;
@@ -173,7 +175,8 @@ const Z: f64 = 1.96;
 
 /// The geometric mean of ratios that were measured independently, with the interval that follows
 /// from theirs: the errors of the logarithms add as squares.  It says how well these workloads were
-/// measured, not how others would do.  A range is taken as if it were a 95 % interval, which it is not:
+/// measured, not how others would do.  A range is taken as if it were a 95 % interval, which it is
+/// not:
 /// [`Change::method`] says so.  None of none, and none where a ratio is not positive.
 pub fn geometric_mean(changes: &[Change]) -> Option<Change> {
     let count = changes.len() as f64;

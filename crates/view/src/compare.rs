@@ -154,7 +154,7 @@ fn notes(report: &Report) -> Vec<String> {
     for (side, origin) in [("before", &report.before), ("after", &report.after)] {
         if origin.doubtful > 0 {
             lines.push(format!(
-                "{} of {} samples {side} are doubtful: the bench says that they are not to be trusted.",
+                "{} of {} samples {side} are doubtful: the bench does not trust them.",
                 origin.doubtful, origin.samples
             ));
         }
@@ -168,7 +168,10 @@ fn summary(report: &Report) -> String {
     let none = report.count(Outcome::NoDifferenceShown);
     let few = report.count(Outcome::TooFewSamples);
     format!(
-        "{changed} of {} figures changed. ≈: {none} show no difference, which is not “equal”. (few): {few} have too few rounds; what differs from boot to boot is known from {MIN_VERDICT} on each side (--rounds). A change is significant, at least the figure's smallest size, and beyond {} % and the files' own spread.",
+        "{changed} of {} figures changed. ≈: {none} show no difference, which is not “equal”. \
+         (few): {few} have too few rounds; what differs from boot to boot is known from \
+         {MIN_VERDICT} on each side (--rounds). A change is significant, at least the figure's \
+         smallest size, and beyond {} % and the files' own spread.",
         changed + none + few,
         (report.gates.noise * 1e4).round() / 100.0
     )

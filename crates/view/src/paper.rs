@@ -5,7 +5,9 @@
 use crate::change::Metric;
 use paratick_core::mode::TickMode;
 
-pub const REFERENCE: &str = "S. Schildermans, K. Aerts, J. Shan, X. Ding: Paratick: Reducing Timer Overhead in Virtual Machines. ICPP 2021, https://doi.org/10.1145/3472456.3472510";
+pub const REFERENCE: &str =
+    "S. Schildermans, K. Aerts, J. Shan, X. Ding: Paratick: Reducing Timer \
+    Overhead in Virtual Machines. ICPP 2021, https://doi.org/10.1145/3472456.3472510";
 
 /// Averages over a set of benchmarks, against the paper's baseline, as changes in per cent.
 #[derive(Clone, Copy, Debug, PartialEq)]

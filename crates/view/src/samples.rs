@@ -31,27 +31,35 @@ pub fn method(selection: &Selection) -> Vec<String> {
     let counts = by_words(selection, |results| Some(Set::alone(results).samples()));
     if !counts.is_empty() {
         items.push(format!(
-            "In each round a fresh guest is booted in every mode, in rotating order, and runs each workload. In each mode: {}.",
+            "In each round a fresh guest is booted in every mode, in rotating order, and runs each \
+             workload. In each mode: {}.",
             counts.join("; ")
         ));
     }
     if let (true, _) = methods(selection) {
         items.push(format!(
-            "From {MIN_BOOTSTRAP} samples on, an interval holds {}: a bootstrap of {} resamples, which draw rounds first and then runs within each; where two modes are compared, each one's rounds for themselves.",
+            "From {MIN_BOOTSTRAP} samples on, an interval holds {}: a bootstrap of {} resamples, \
+             which draw rounds first and then runs within each; where two modes are compared, each \
+             one's rounds for themselves.",
             confidence(),
             stats::RESAMPLES
         ));
     }
     if let (_, true) = methods(selection) {
         items.push(format!(
-            "With fewer than {MIN_BOOTSTRAP} samples an interval is the range from the smallest to the largest; of two modes compared, from the smallest ratio that their samples allow to the largest."
+            "With fewer than {MIN_BOOTSTRAP} samples an interval is the range from the smallest to \
+             the largest; of two modes compared, from the smallest ratio that their samples allow \
+             to the largest."
         ));
     }
     let few = by_words(selection, |results| {
         let rounds = results.plan.rounds;
         (rounds < MIN_VERDICT as u32).then(|| number::plural(rounds as usize, "round"))
     });
-    let verdict = format!("Nothing is concluded from fewer than {MIN_VERDICT} rounds of either mode, however many runs they have");
+    let verdict = format!(
+        "Nothing is concluded from fewer than {MIN_VERDICT} rounds of either \
+        mode, however many runs they have"
+    );
     items.push(match few.is_empty() {
         true => format!("{verdict}."),
         false => format!("{verdict}. Fewer were measured: {}.", few.join("; ")),
@@ -69,7 +77,11 @@ pub fn method(selection: &Selection) -> Vec<String> {
 pub fn of_means<'a>(averages: impl IntoIterator<Item = &'a Option<Change>>) -> Option<String> {
     let mut averages = averages.into_iter().flatten();
     let range = averages.any(|average| average.method == Method::Range);
-    range.then(|| "Where the workloads' intervals are ranges, the average's is made of them as if they held 95 %; as they need not, that is not claimed of it.".into())
+    range.then(|| {
+        "Where the workloads' intervals are ranges, the average's is made of them as if \
+        they held 95 %; as they need not, that is not claimed of it."
+            .into()
+    })
 }
 
 /// Results for which `words` has the same to say, named together.
@@ -136,10 +148,12 @@ pub fn world_switches<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
     match () {
         () if counted == 0 => "World switches were not counted independently of the exits.".into(),
         () if equal == all => format!(
-            "The emulator counted world switches independently of the kernel: equal to the exits in all {of_all} samples."
+            "The emulator counted world switches independently of the kernel: equal to the exits \
+             in all {of_all} samples."
         ),
         () => format!(
-            "The emulator counted world switches independently of the kernel in {of_counted} of {of_all} samples: equal to the exits in {in_equal}."
+            "The emulator counted world switches independently of the kernel in {of_counted} of \
+             {of_all} samples: equal to the exits in {in_equal}."
         ),
     }
 }

@@ -87,12 +87,12 @@ fn notes(set: &Set) -> Vec<String> {
         samples::world_switches(results.cells.iter()),
     ];
     if !results.is_complete() {
-        lines.push("Not everything that was planned has been measured: --resume goes on.".into());
+        lines.push("Not everything that was planned is measured yet: --resume continues.".into());
     }
     let rounds = results.plan.rounds as usize;
     if rounds < MIN_VERDICT {
         lines.push(format!(
-            "With {}: how boots differ from each other is known from {MIN_VERDICT} (--rounds).",
+            "With {}: conclusions need {MIN_VERDICT} boots or more (--rounds).",
             plural(rounds, "round")
         ));
     }
@@ -113,7 +113,11 @@ fn notes(set: &Set) -> Vec<String> {
     }
     let busy = results.cells.iter().any(|cell| cell.workload == "cpu");
     if busy && set.is_emulated() && results.plan.vcpus > 1 {
-        lines.push("cpu: the emulator's CPUs share one clock, so busy vCPUs get less work done per tick than on hardware.".into());
+        lines.push(
+            "cpu: the emulator's CPUs share one clock, so busy vCPUs get less work done per \
+            tick than on hardware."
+                .into(),
+        );
     }
     lines
 }

@@ -110,7 +110,8 @@ pub mod tests {
     pub fn line(events: &str) -> Line {
         let text = format!(
             r#"{{"vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {{}},
-                "exits_per_cycle": {{"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"}},
+                "exits_per_cycle":
+                    {{"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"}},
                 "traced_ns": 0, "untraced_ns": 0, "events": [{events}]}}"#
         );
         let subject = "tickless".parse().unwrap();

@@ -47,7 +47,10 @@ fn run_once(options: &Options, output: &File) -> Result<ExitStatus> {
         enter(&mut command, root)?;
     }
     command.status().with_context(|| {
-        format!("cannot start {program}\nhint: the guest has the programs of this machine; is it installed?")
+        format!(
+            "cannot start {program}\n\
+            hint: the guest has the programs of this machine; is it installed?"
+        )
     })
 }
 
@@ -113,7 +116,7 @@ impl fmt::Display for Failed {
         )?;
         match self.tail.as_str() {
             "" => write!(f, "\nit wrote nothing"),
-            tail => write!(f, "\nthe last that it wrote:\n{tail}"),
+            tail => write!(f, "\nthe end of its output:\n{tail}"),
         }
     }
 }

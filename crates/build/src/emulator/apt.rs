@@ -37,7 +37,9 @@ impl Apt {
             && !write_parts(&dir.join("parts"), None)?
         {
             bail!(
-                "no Debian archive in /etc/apt that could have QEMU's source\nhint: the lab's emulator is built from Debian's source package; on another system set PARATICK_QEMU to a QEMU with emulator/patches applied"
+                "no Debian archive in /etc/apt that could have QEMU's source\n\
+                 hint: the lab's emulator is built from Debian's source package; on another system \
+                 set PARATICK_QEMU to a QEMU with emulator/patches applied"
             );
         }
         Ok(Apt { dir })
@@ -47,7 +49,11 @@ impl Apt {
     pub fn update(&self) -> Result<()> {
         run::output(self.command("apt-get").arg("update"))
             .map(drop)
-            .context("cannot fetch the list of Debian's source packages\nhint: this needs the network once; the lists go to the cache, not to the machine's apt")
+            .context(
+                "cannot fetch the list of Debian's source packages\n\
+                hint: this needs the network once; the lists go to the cache, not to the machine's \
+                apt",
+            )
     }
 
     /// The version to take: the tested one, else the newest of the series.
@@ -71,7 +77,9 @@ impl Apt {
             .cloned()
             .with_context(|| {
                 format!(
-                    "the archive has no {source} {series}…, only {}\nhint: the patches in emulator/patches need a look for another version; see emulator/README.md",
+                    "the archive has no {source} {series}…, only {}\n\
+                     hint: check whether emulator/patches fits another version; see \
+                     emulator/README.md",
                     versions.join(", ")
                 )
             })

@@ -199,12 +199,16 @@ fn check_packages(needs: &[String]) -> Result<()> {
     }
     if !missing.is_empty() {
         let missing = missing.join(" ");
-        bail!("the lab's emulator cannot be built: {missing} not installed\nhint: apt-get install {missing}");
+        bail!(
+            "the lab's emulator cannot be built: {missing} not installed\n\
+            hint: apt-get install {missing}"
+        );
     }
     Ok(())
 }
 
-/// dpkg-source checks the files against the .dsc, which apt has checked; it applies Debian's patches.
+/// dpkg-source checks the files against the .dsc, which apt has checked; it applies Debian's
+/// patches.
 fn unpack(dsc: &Path, to: &Path) -> Result<()> {
     let mut unpack = Command::new("dpkg-source");
     unpack.arg("-x").arg(dsc).arg(to);

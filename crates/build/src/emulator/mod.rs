@@ -127,7 +127,8 @@ fn firmware(recipe: &Recipe) -> Result<Vec<PathBuf>> {
     for (package, folder) in &recipe.firmware {
         if !folder.is_dir() {
             bail!(
-                "the emulator's firmware is not here: there is no folder {}\nhint: apt-get install {package}",
+                "the emulator's firmware is missing: there is no folder {}\n\
+                 hint: apt-get install {package}",
                 folder.display()
             );
         }

@@ -83,7 +83,8 @@ impl Inputs {
         })
     }
 
-    /// The same emulator with the bug that the first patch is about: for showing what it is good for.
+    /// The same emulator with the bug that the first patch is about: for showing what it is good
+    /// for.
     pub fn without_fix(mut self) -> Inputs {
         self.patches.retain(|patch| !patch.name.starts_with(FIX));
         self

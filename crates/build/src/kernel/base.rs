@@ -101,7 +101,7 @@ impl Base {
     pub fn source(&self, events: Events) -> Result<Source> {
         if !self.tarball.is_file() {
             bail!(
-                "the source of Linux {} is not here: {} does not exist\nhint: apt-get install {}",
+                "the source of Linux {} is missing: {} does not exist\nhint: apt-get install {}",
                 self.name,
                 self.tarball.display(),
                 self.package

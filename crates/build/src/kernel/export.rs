@@ -132,7 +132,10 @@ fn refuse_bad_commits(git: &Git, from: &str, branch: &str) -> Result<()> {
     let range = format!("{from}..{branch}");
     let merges = git.run(["rev-list", "--merges", &range])?;
     if !merges.is_empty() {
-        bail!("{range} has a merge, a series has none: {merges}\nhint: git rebase {from} {branch}");
+        bail!(
+            "{range} has a merge, which a series cannot have: {merges}\n\
+            hint: git rebase {from} {branch}"
+        );
     }
     let commits = git.run(["rev-list", "--reverse", &range])?;
     for commit in commits.lines() {
@@ -142,7 +145,7 @@ fn refuse_bad_commits(git: &Git, from: &str, branch: &str) -> Result<()> {
         if !body.lines().any(|line| line == wanted) {
             let subject = git.run(["log", "-1", "--format=%s", commit])?;
             bail!(
-                "'{subject}' is by {author}, who has not signed it off\n\
+                "'{subject}' is by {author}, who did not sign it off\n\
                  hint: git commit --amend --signoff, with --author= if the author is wrong"
             );
         }

@@ -72,7 +72,7 @@ pub fn logged(command: &Command, log: &Path, mut line: impl FnMut(&str)) -> Resu
         .with_context(|| format!("cannot run {}", show(command)))?;
     let mut said = String::new();
     for text in BufReader::new(child.stdout.take().expect("piped")).lines() {
-        let text = text.context("cannot read what a program says")?;
+        let text = text.context("cannot read a program's output")?;
         writeln!(file, "{text}")?;
         line(&text);
         said.push_str(&text);
@@ -81,7 +81,7 @@ pub fn logged(command: &Command, log: &Path, mut line: impl FnMut(&str)) -> Resu
     let status = child.wait()?;
     if !status.success() {
         bail!(
-            "{} failed ({status}):\n{}\nhint: all of it is in {}",
+            "{} failed ({status}):\n{}\nhint: the whole output is in {}",
             show(command),
             last_lines(&said),
             log.display()

@@ -57,7 +57,7 @@ pub fn create(base: &str, dir: &Path, events: Events) -> Result<()> {
 fn unpack_as_commit(source: &Source, dir: &Path, events: Events) -> Result<()> {
     if dir.exists() && fs_err::read_dir(dir)?.next().is_some() {
         bail!(
-            "{} is there already and is no git tree\nhint: name another folder with --dir",
+            "{} exists and is not a git tree\nhint: name another folder with --dir",
             dir.display()
         );
     }
@@ -122,7 +122,7 @@ fn refuse_if_unsaved(git: &Git, dir: &Path) -> Result<()> {
         if now.is_some() && now != git.commit(&saved(&name)) {
             bail!(
                 "branch '{name}' in {} has work that was not exported\n\
-                 hint: paratick kernel export, or move the tree away",
+                 hint: run paratick kernel export, or move the tree elsewhere",
                 dir.display()
             );
         }
@@ -137,7 +137,7 @@ fn refuse_if_unsaved(git: &Git, dir: &Path) -> Result<()> {
     ])?;
     if others != "0" {
         bail!(
-            "{} has {others} commits on other branches, which are in no series\n\
+            "{} has {others} commits on other branches, which belong to no series\n\
              hint: bring them onto the branch of a series and export, or move the tree away",
             dir.display()
         );
@@ -162,7 +162,7 @@ fn refuse_if_foreign(git: &Git, dir: &Path, source: &Source) -> Result<()> {
     if !message.contains(&source.sha256) {
         bail!(
             "{} was made from another source than {}\n\
-             hint: move it away, or name another folder with --dir",
+             hint: move it elsewhere, or name another folder with --dir",
             dir.display(),
             source.base.tarball.display()
         );

@@ -17,10 +17,10 @@ pub struct Common {
     /// Boots of a guest in every mode
     #[arg(long, value_name = "N", value_parser = number(TIMES))]
     rounds: Option<u32>,
-    /// Add rounds, up to so many, while intervals are wider than --precision
+    /// Add rounds while intervals are wider than --precision, up to this many
     #[arg(long, value_name = "N", value_parser = number(TIMES))]
     rounds_at_most: Option<u32>,
-    /// How narrow the intervals of the exits' ratios shall be: half their width, in per cent
+    /// Wanted half width of the intervals of the exits' ratios, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     precision: f64,
     /// Runs of each workload in each guest

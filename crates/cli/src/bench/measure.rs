@@ -53,7 +53,8 @@ struct Parts {
 }
 
 impl Bench {
-    /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can be
+    /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can
+    /// be
     /// checked before anything is built or booted.
     pub fn new(
         options: Common,
@@ -96,7 +97,7 @@ impl Bench {
         let there: Vec<_> = there.filter(|file| file.exists()).collect();
         if self.options.resume && there.is_empty() && self.written == Written::Folder {
             return Err(usage(format!(
-                "there is nothing to resume in {}\nhint: leave --resume away to begin",
+                "there is nothing to resume in {}\nhint: omit --resume to start over",
                 self.output.display()
             )));
         }
@@ -242,7 +243,9 @@ impl Bench {
             .any(|outcome| !outcome.results.is_complete())
         {
             errln!(
-                "failed: not everything was measured\nhint: `paratick bench {} --resume --output {}` with the same options measures what is missing",
+                "failed: not everything was measured\n\
+                 hint: `paratick bench {} --resume --output {}` with the same options measures the \
+                 rest",
                 self.name,
                 self.output.display()
             );
@@ -341,7 +344,8 @@ fn say(outcome: &Outcome) {
 fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| {
         usage(format!(
-            "cannot write results to {}: {error}\nhint: name a folder you can make or write to with --output",
+            "cannot write results to {}: {error}\n\
+             hint: name a folder you can make or write to with --output",
             path.display()
         ))
     })

@@ -26,27 +26,30 @@ pub enum Verb {
     /// Boots one host, and in every round a fresh guest per mode, in rotating order.  Results are
     /// kept in one file after every guest; an interrupted bench continues with --resume.
     /// docs/bench.md says how to read the table, docs/results.md describes the file.
-    /// Exit codes: 0 all is measured and sound, 1 something was not (it is said what), 2 wrong
-    /// usage, 69 the bench could not run.
+    /// Exit codes: 0 everything was measured and is sound, 1 a check failed (the output names it),
+    /// 2 wrong usage, 69 the bench could not run.
     Quick(quick::Options),
     /// Measure the paper's Table 1: W1 to W4, in every mode
     ///
     /// W1 is an idle guest of 16 vCPUs, W3 one whose 16 threads synchronize 1000 times a second by
-    /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  The paper's runs took 10 s; of
-    /// virtual time W1 takes as long, W2 and W3 4 s and W4 half a second, and with --quick W3 1 s and
-    /// W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one second.
+    /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  The paper's runs took 10 s;
+    /// of
+    /// virtual time W1 takes as long, W2 and W3 4 s and W4 half a second, and with --quick W3 1 s
+    /// and
+    /// W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one
+    /// second.
     /// Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
-    /// idle again and again, and of all cycles from one halt to the next the one that stands for most
-    /// is kept.  docs/timeline.md describes the file.
+    /// idle again and again. The most typical cycle from one halt to the next is kept.
+    /// docs/timeline.md describes the file.
     Timeline(timeline::Options),
     /// The paper's whole evaluation: all of the benches below, a time line, and the report
     ///
     /// Results, time line and report.html go to a folder.  An interrupted run continues with
-    /// --resume.  How long it will take is said first, as far as that was measured.
+    /// --resume.  The expected time is printed first, as far as it is known.
     Paper(paper::Options),
     /// Run thirteen real programs on one vCPU (the paper's section 6.1)
     ///
@@ -60,7 +63,8 @@ pub enum Verb {
     Io(programs::Io),
     /// Print the tables of a results file
     ///
-    /// Summaries and comparisons are computed again, by today's rules, whatever version wrote it.
+    /// Summaries and comparisons are computed again by today's rules, whichever version wrote the
+    /// file.
     Show {
         /// As any of the benches wrote it
         file: PathBuf,

@@ -139,7 +139,8 @@ impl Programs {
         for (name, command) in &self.own {
             if names.contains(&name.as_str()) {
                 return Err(usage(format!(
-                    "--program {name}=… has the name of a program of the bench\nhint: give yours another name"
+                    "--program {name}=… has the name of a program of the bench\n\
+                     hint: use another name"
                 )));
             }
             workloads.push(PlannedWorkload {
@@ -174,11 +175,11 @@ fn check_names(given: &[String], known: &[&str], what: &str, option: &str) -> Re
 fn own(text: &str) -> Result<(String, String), String> {
     let (name, command) = text
         .split_once('=')
-        .ok_or("it is NAME=COMMAND, such as 'sum=sha256sum /bin/bash'")?;
+        .ok_or("write NAME=COMMAND, such as 'sum=sha256sum /bin/bash'")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         return Err(format!(
-            "a name has letters, digits, - and _ only, not '{name}'"
+            "a name may have letters, digits, - and _ only, not '{name}'"
         ));
     }
     if command.trim().is_empty() {

@@ -130,7 +130,10 @@ impl Common {
 /// `30`, `30s`, `5m`, `2h`; wall-clock time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || {
-        format!("'{text}' is not a time\nhint: write seconds, or a number with s, m or h, such as 90s or 5m")
+        format!(
+            "'{text}' is not a time\n\
+            hint: write seconds, or a number with s, m or h, such as 90s or 5m"
+        )
     };
     let (digits, unit) = match text.chars().last() {
         Some('s') => (&text[..text.len() - 1], 1.0),

@@ -84,14 +84,18 @@ pub fn run(options: Options) -> Result<ExitCode> {
 fn find_command(name: &str) -> Result<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let Some(program) = find_program(name, &path) else {
-        bail!("no command '{name}'\nhint: the guest runs what is installed on this machine; is it in PATH?");
+        bail!(
+            "no command '{name}'\n\
+            hint: the guest runs what is installed on this machine; is it in PATH?"
+        );
     };
     let absolute = std::path::absolute(&program)?;
     let own = OWN_FOLDERS.iter().chain(&["/dev"]);
     let agent = find_agent().is_ok_and(|agent| agent == absolute);
     match own.filter(|_| !agent).find(|top| absolute.starts_with(top)) {
         Some(top) => bail!(
-            "no command '{name}' in the guest: {top} is its own there\nhint: copy {} to another folder",
+            "no command '{name}' in the guest: {top} is its own there\n\
+             hint: copy {} to another folder",
             absolute.display()
         ),
         None => Ok(program),

@@ -45,7 +45,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
     check_agent()?;
     if !options.common.dry_run && !std::io::stdin().is_terminal() {
         return Err(usage(
-            "a shell needs a terminal\nhint: `paratick lab run -- sh` reads a script from standard input",
+            "a shell needs a terminal\n\
+             hint: `paratick lab run -- sh` reads a script from standard input",
         ));
     }
     let mut progress = Progress::new();
@@ -68,7 +69,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         }
     };
     drop(progress);
-    errln!("leave the shell (exit, or Ctrl-D) to end the lab");
+    errln!("exit the shell (Ctrl-D) to end the lab");
     let exec = shell()?;
     take_terminal()?;
     let mut show = |_, bytes: &[u8]| pass_on(std::io::stdout().lock(), bytes);

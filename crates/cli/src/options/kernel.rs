@@ -130,7 +130,8 @@ impl KernelName {
     }
 }
 
-/// The configuration of an image, where it lies as the kernel's build or Debian's packages leave it.
+/// The configuration of an image, where it lies as the kernel's build or Debian's packages leave
+/// it.
 fn config_of(image: &Path) -> Option<PathBuf> {
     let folder = image.parent()?;
     let debian = image

@@ -36,7 +36,8 @@ pub fn once<T: PartialEq + Display>(items: &[T], what: &str, option: &str) -> Re
     let twice = (1..items.len()).find(|place| items[..*place].contains(&items[*place]));
     match twice {
         Some(place) => Err(usage(format!(
-            "{what} {} is named twice\nhint: name each once in {option}; --repeat measures more often",
+            "{what} {} is named twice\n\
+             hint: name each once in {option}; --repeat measures more often",
             items[place]
         ))),
         None => Ok(()),

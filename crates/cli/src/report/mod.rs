@@ -14,9 +14,9 @@ use std::{
 /// Write a report of results: tables and figures in one self-contained HTML file
 ///
 /// The page needs no network and no scripts, follows the reader's light or dark theme, and prints.
-/// What is in it depends on the files: docs/report.md says what comes from which.  The page's path
-/// is printed.  Exit codes: 0 written, 2 a file is no result or the output cannot be used, 69 the
-/// report could not be written.
+/// Its sections depend on the files; docs/report.md explains them.  The page's path
+/// is printed.  Exit codes: 0 written, 2 an input is not a results file or the output cannot be
+/// used, 69 the report could not be written.
 #[derive(clap::Args)]
 pub struct Args {
     /// Results that `paratick bench` wrote, and time lines, in any order

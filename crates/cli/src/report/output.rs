@@ -16,7 +16,8 @@ const BEGINNING: u64 = 256;
 pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
     let bad = |why: &str| {
         usage(format!(
-            "cannot write the report to {}: {why}\nhint: name another file with --output, such as report.html",
+            "cannot write the report to {}: {why}\n\
+             hint: name another file with --output, such as report.html",
             path.display()
         ))
     };
@@ -27,17 +28,15 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
         return Err(bad("it is one of the results"));
     }
     if path == Path::new("-") {
-        return Err(bad("a report is a file, and this is not standard output"));
+        return Err(bad("a report is a file; it cannot go to standard output"));
     }
     // A rename puts a plain file in the place of a link or a device.
     if let Ok(there) = path.symlink_metadata() {
         if !there.is_file() {
-            return Err(bad("it is there, and is not a plain file"));
+            return Err(bad("it exists and is not a plain file"));
         }
         if there.len() > 0 && !is_page(path) {
-            return Err(bad(
-                "it is there, and is not a page that this command wrote",
-            ));
+            return Err(bad("it exists and is not a page that this command wrote"));
         }
     }
     match folder(path).is_dir() {
@@ -73,7 +72,8 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     };
     write().map_err(|error| {
         anyhow!(
-            "writing the report to {}: {error}\nhint: name a file in a folder you can write to with --output",
+            "writing the report to {}: {error}\n\
+             hint: name a file in a folder you can write to with --output",
             path.display()
         )
     })

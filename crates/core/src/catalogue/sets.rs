@@ -70,11 +70,15 @@ pub fn papers_modes() -> Vec<Mode> {
 pub const VCPUS: RangeInclusive<u32> = 1..=127;
 /// vCPUs of each of Table 1's guests, by the paper.
 pub const TABLE1_VCPUS: u32 = 16;
-/// How long Table 1's guests idle, in ms, one at a time (the paper's 10 s) and several: in one second
-/// an idle vCPU has three timers or so, and what was armed before it, or expires after, weighs too much.
+/// How long Table 1's guests idle, in ms, one at a time (the paper's 10 s) and several: in one
+/// second
+/// an idle vCPU has three timers or so, and what was armed before it, or expires after, weighs too
+/// much.
 const TABLE1_IDLE: [u64; 2] = [10_000, 4000];
-/// How many synchronizations Table 1's guests do, one a millisecond, one guest at a time and several;
-/// the paper's did 10 000.  Exits are in proportion to it.  In full, one guest's take as long as the
+/// How many synchronizations Table 1's guests do, one a millisecond, one guest at a time and
+/// several;
+/// the paper's did 10 000.  Exits are in proportion to it.  In full, one guest's take as long as
+/// the
 /// period of the lockup detector, whose timer, where it is due soon, keeps those of the deadline
 /// server from programming the device (docs/model.md): so every phase of it counts once.  Several
 /// guests have 64 vCPUs, which would take minutes to emulate for so long.
@@ -213,7 +217,10 @@ impl std::str::FromStr for GuestSize {
             .or_else(|| number().map(GuestSize))
             .ok_or_else(|| {
                 let (least, most) = (VCPUS.start(), VCPUS.end());
-                format!("no such size\nhint: give small, medium or large, or a number of vCPUs from {least} to {most}")
+                format!(
+                    "no such size\nhint: give small, medium or large, or a number of vCPUs \
+                    from {least} to {most}"
+                )
             })
     }
 }
@@ -268,7 +275,8 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     }
 }
 
-/// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and only
+/// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and
+/// only
 /// in paratick and the paper's baseline.
 pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
     let mut every = set.plan.subjects.clone();

@@ -7,7 +7,8 @@ use crate::{results::PlannedWorkload, workload};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quick {
     pub name: &'static str,
-    /// The agent's `--work`: enough that a few stray exits do not show, little enough for many runs.
+    /// The agent's `--work`: enough that a few stray exits do not show, little enough for many
+    /// runs.
     pub work: u64,
 }
 

@@ -376,7 +376,10 @@ proptest! {
     #[test]
     fn wider_gates_let_no_more_through(before in any_exits(), after in any_exits()) {
         let wide = Gates { noise: 0.5, sizes: BTreeMap::from([(Figure::Exits, 300.0)]) };
-        let judged = |gates| compare(&results(&before), &results(&after), gates).cells[0].figures[0].outcome;
+        let judged = |gates| {
+            let compared = compare(&results(&before), &results(&after), gates);
+            compared.cells[0].figures[0].outcome
+        };
         if judged(&wide).is_change() {
             prop_assert!(judged(&Gates::default()).is_change());
         }

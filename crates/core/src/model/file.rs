@@ -44,7 +44,7 @@ pub struct Guests {
 /// Guests that cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadGuests {
-    #[error("no guests\nhint: describe at least one kind of guest in a [[vm]]")]
+    #[error("no guests\nhint: describe at least one guest in a [[vm]]")]
     None,
     #[error("{name}: {problem}")]
     Load { name: String, problem: BadLoad },

@@ -8,7 +8,8 @@
 //!   vCPU's thread.  The halt was an exit, and is counted as one.
 //! * `hrtimer_interrupt()` programs the event device for what comes next after every expiry.
 //! * With high resolution timers "stopping" the tick means programming the event device for
-//!   whatever timer comes next.  Since the soft lockup detector has one on every CPU there always is
+//!   whatever timer comes next.  Since the soft lockup detector has one on every CPU there always
+//! is
 //!   one: the write is an `arm`, and `stop` (a write of 0) is 0 in all these models.
 //!
 //! Housekeeping that any kernel does in any mode is part of the load, not of the models.
@@ -117,7 +118,8 @@ pub(super) fn host_tick_carries(vm: &Vm) -> bool {
 /// The scheduler's deadline server for fair tasks (deadline.c) puts its timer off whenever such
 /// tasks, or the idle task, have used up its runtime of 50 ms: `hrtimer_try_to_cancel()`, then
 /// `hrtimer_start()`.  In the other modes the tick's timer is before it, and neither programs the
-/// device.  Without one both do, unless the lockup detector's timer or the tick's check is before it,
+/// device.  Without one both do, unless the lockup detector's timer or the tick's check is before
+/// it,
 /// or a timer of the wheel: the vCPUs that ticks interrupt (`ticked`, their share) always have one.
 fn deferrals(woken: f64, ticked: f64, estimate: Estimate) -> f64 {
     const RUNTIME: f64 = 0.05;

@@ -88,9 +88,16 @@ pub enum BadLoad {
         "a load of {0}\nhint: the load is the share of its time that a vCPU is busy, from 0 to 1"
     )]
     NotAShare(f64),
-    #[error("a load of {0} without an idle period\nhint: say how long the vCPU is idle at a time, such as --idle-period 100us (idle-period in a file)")]
+    #[error(
+        "a load of {0} without an idle period\n\
+        hint: say how long the vCPU is idle at a time, such as --idle-period 100us (idle-period in \
+        a file)"
+    )]
     NoIdlePeriod(f64),
-    #[error("an idle period of 0 with a load of {0}: a vCPU that is never idle has a load of 1\nhint: give a longer --idle-period (idle-period in a file), or a load of 1")]
+    #[error(
+        "an idle period of 0 with a load of {0}: a vCPU that is never idle has a load of 1\n\
+        hint: give a longer --idle-period (idle-period in a file), or a load of 1"
+    )]
     NoTime(f64),
 }
 

@@ -31,7 +31,8 @@ pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
         .collect()
 }
 
-/// The load of a sample of `cell`: how busy from the guests' idle time, idle periods from the halts,
+/// The load of a sample of `cell`: how busy from the guests' idle time, idle periods from the
+/// halts,
 /// what ended them from the other causes.  None where one of these was not measured.
 ///
 /// The host is taken to tick at the guests' rate; in the lab both run the same configuration.
@@ -108,7 +109,8 @@ impl Events {
         }
     }
 
-    /// Idle periods by what ended them.  Each IPI and each I/O request is taken to have ended one; a
+    /// Idle periods by what ended them.  Each IPI and each I/O request is taken to have ended one;
+    /// a
     /// timer ended the others: the application's where idle periods are shorter than a tick, which
     /// is the finest that the kernel's own timers are.
     fn wakes(&self, mode: Mode, hz: Hz, idle: f64) -> Wakes {

@@ -263,14 +263,16 @@ fn reading(counting: Counting, syncs: Syncs, waits: Waits) -> Reading {
 }
 
 /// The reading in which all eight cells agree and that changes nothing that the paper states: ticks
-/// are counted once, each of the VM's synchronizations makes one thread wait, and vCPUs are busy but
+/// are counted once, each of the VM's synchronizations makes one thread wait, and vCPUs are busy
+/// but
 /// for a moment.
 pub fn agreeing() -> Reading {
     let [_, once, ..] = COUNTINGS;
     reading(once, Syncs::OfTheVm, Waits::One)
 }
 
-/// How many idle periods per synchronization 60 000 exits can be, at the most: with a load of 0, and
+/// How many idle periods per synchronization 60 000 exits can be, at the most: with a load of 0,
+/// and
 /// with one of 1 (less than 0: with no idle period at all there are more exits).
 pub fn most_waits(counting: Counting, syncs: f64) -> (f64, f64) {
     let each = counting.per_idle_period * counting.time.seconds() * syncs;

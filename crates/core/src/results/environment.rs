@@ -21,7 +21,8 @@ pub struct Environment {
     /// are none, or they are not known.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// SHA-256 of what else the numbers depend on, by name: `agent`, `qemu`, `plugin`; and where the
+    /// SHA-256 of what else the numbers depend on, by name: `agent`, `qemu`, `plugin`; and where
+    /// the
     /// machine is the host, `host`: its processor, kernel and settings of KVM.
     #[serde(default)]
     pub hashes: BTreeMap<String, String>,

@@ -335,8 +335,10 @@ fn cycle() -> IdleCycle {
         r#"{"vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {"halt": 1.0},
             "exits_per_cycle": {"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"},
             "traced_ns": 2, "untraced_ns": 1, "events": [
-            {"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt", "msr": "X", "moved_ns": 1},
-            {"t_ns": 1, "kind": "wake", "by": "ipi"}, {"t_ns": 2, "kind": "tick", "what": "late"}]}"#,
+            {"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt", "msr": "X",
+                "moved_ns": 1},
+            {"t_ns": 1, "kind": "wake", "by": "ipi"},
+            {"t_ns": 2, "kind": "tick", "what": "late"}]}"#,
     )
     .unwrap()
 }
@@ -439,7 +441,8 @@ fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
     environment["configuration"]["halt_poll_ns"] = Value::Null;
     environment["fingerprint"] = "0123".into();
     let file = serde_json::json!({
-        "schema": "paratick-timeline/1", "tool_version": "0.1.0", "started": "", "workload": "sleep",
+        "schema": "paratick-timeline/1", "tool_version": "0.1.0", "started": "",
+        "workload": "sleep",
         "work": 400, "unit": "sleeps", "vcpus": 2, "lines": [line], "problems": [],
         "environment": environment,
     });

@@ -202,14 +202,16 @@ proptest! {
         let (there, back) = (there.unwrap(), back.unwrap());
         prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
         prop_assert!(there.low <= there.ratio && there.ratio <= there.high);
-        prop_assert_eq!((there.samples, there.baseline_samples), (back.baseline_samples, back.samples));
+        prop_assert_eq!(there.samples, back.baseline_samples);
+            prop_assert_eq!(there.baseline_samples, back.samples);
     }
 
     #[test]
     fn the_number_of_a_round_does_not_matter_to_an_unpaired_comparison(
         one in any_observations(1..24), other in any_observations(1..24),
     ) {
-        let moved: Vec<_> = one.iter().map(|seen| Observation { round: seen.round + 7, ..*seen }).collect();
+        let later = |seen: &Observation| Observation { round: seen.round + 7, ..*seen };
+        let moved: Vec<_> = one.iter().map(later).collect();
         prop_assert_eq!(compare_unpaired(&moved, &other), compare_unpaired(&one, &other));
     }
 

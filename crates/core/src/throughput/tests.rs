@@ -114,7 +114,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn throughput_is_the_inverse_of_cpu_time(mode in any_cell(), base in any_cell(), cost in 0u64..5_000) {
+    fn throughput_is_the_inverse_of_cpu_time(
+        mode in any_cell(), base in any_cell(), cost in 0u64..5_000
+    ) {
         let cost = Nanos(cost);
         let spent = |cell: &Cell| -> Vec<Observation> {
             let seen = |sample: &Sample| Observation {
@@ -152,7 +154,8 @@ proptest! {
         };
         let (above, below) = (shared(&mode, &base), shared(&base, &mode));
         if above.is_empty() { return Ok(()) }
-        let difference = |cost: f64| median_at(&above, cost).unwrap() - median_at(&below, cost).unwrap();
+        let difference =
+            |cost: f64| median_at(&above, cost).unwrap() - median_at(&below, cost).unwrap();
         // The scale of what is compared with 0.
         let nothing = |cost: f64| median_at(&below, cost).unwrap() * 1e-9;
         let found = break_even(&mode, &base);

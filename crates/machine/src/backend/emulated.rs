@@ -33,7 +33,8 @@ use std::{
 pub struct Emulated;
 
 /// The model's features that TCG lacks are named, or it warns of each on every CPU.
-const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
+const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,\
+    -3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
 
 /// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
 /// measure at boot (with loops that take seconds here) or to watch later.
@@ -168,7 +169,8 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
             };
             // Without icount guests lose timer interrupts.
             add(&["-accel", "tcg,thread=single"]);
-            // Another QEMU does not know these options: they are named only where they are asked for.
+            // Another QEMU does not know these options: they are named only where they are asked
+            // for.
             let cost = match spec.emulation.exit_cost_ns {
                 0 => String::new(),
                 ns => format!(",vmexit={ns}"),

@@ -54,10 +54,16 @@ impl Backend for Here {
 
     fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
         if let Err(why) = kvm_works() {
-            bail!("this machine cannot be the host: {why}\nhint: leave --host here away to use the lab's emulated host");
+            bail!(
+                "this machine cannot be the host: {why}\n\
+                hint: omit --host here to use the lab's emulated host"
+            );
         }
         if !rustix::process::geteuid().is_root() {
-            bail!("this machine cannot be the host: pinning and counting need root\nhint: run it with sudo");
+            bail!(
+                "this machine cannot be the host: pinning and counting need root\n\
+                hint: run it with sudo"
+            );
         }
         let (ours, theirs) = UnixStream::pair().context("making a connection")?;
         let role = Role::Host {

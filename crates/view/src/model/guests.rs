@@ -116,8 +116,12 @@ impl Answer {
 }
 
 const LEGEND: [&str; 3] = [
-    "managing timers: arm + stop + expiry, the paper's count; [least..most] where a model leaves a range. host-tick, halt and ipi are not timer management: halts and wake-ups are the workload's own, and the host ticks in every mode.",
-    "formula-*: the paper's formulas, which count nothing else (–) and take a vCPU's timer to cost an exit also when it expires in a halt. The others: Linux 6.12 in each mode, and posted-deadlines, the limit where no timer costs an exit.",
+    "managing timers: arm + stop + expiry, the paper's count; [least..most] where a model leaves a \
+     range. host-tick, halt and ipi are not timer management: halts and wake-ups are the \
+     workload's own, and the host ticks in every mode.",
+    "formula-*: the paper's formulas, which count nothing else (–), and count an exit even for a \
+     timer that expires in a halt. The others: Linux 6.12 in each mode, and posted-deadlines, the \
+     limit where no timer costs an exit.",
     "docs/model.md derives every number.",
 ];
 
@@ -174,7 +178,9 @@ impl Described {
             None => String::new(),
         };
         format!(
-            "Cross-over{}: by the formulas tickless costs less than periodic if idle periods are longer than {}{kernels}. As the paper words it (3.3): the tick period / vCPUs that share a pCPU = {} / {} = {}.",
+            "Cross-over{}: by the formulas tickless costs less than periodic if idle periods are \
+             longer than {}{kernels}. As the paper words it (3.3): the tick period / vCPUs that \
+             share a pCPU = {} / {} = {}.",
             name.unwrap_or_default(),
             time(formulas.0),
             self.vm.hz.period().unwrap_or_default(),

@@ -204,8 +204,12 @@ impl Row {
 }
 
 const LEGEND: [&str; 4] = [
-    "Timer exits: arm + stop + expiry + host-tick; medians of the samples. arm, expiry, host-tick: predicted/counted. [least..most] where a model leaves a range. –: not measured.",
-    "load and idle period: of a vCPU, from the guest's idle time and its halts without those that only a tick ended. The guest accounts idle time in steps of 10 ms.",
-    "error: predicted / counted − 1. (…): fewer than 50 exits, of which a few stray timers of the kernel are many.",
-    "tickless+poll is predicted by the model tickless-stop: the governor of halt polling stops the tick whenever it lets the vCPU halt. docs/model.md derives every number.",
+    "Timer exits: arm + stop + expiry + host-tick; medians of the samples. arm, expiry, host-tick: \
+     predicted/counted. [least..most] where a model leaves a range. –: not measured.",
+    "load and idle period: of a vCPU, from the guest's idle time and its halts without those that \
+     only a tick ended. The guest accounts idle time in steps of 10 ms.",
+    "error: predicted / counted − 1. (…): fewer than 50 exits, where a few stray timers of the \
+     kernel matter.",
+    "tickless+poll is predicted by the model tickless-stop: the governor of halt polling stops the \
+     tick whenever it lets the vCPU halt. docs/model.md derives every number.",
 ];

@@ -24,7 +24,8 @@ pub struct Answer {
 struct Row {
     name: &'static str,
     printed: Pair,
-    /// By the formulas as written.  For tickless at a load of 0 and of 1: the paper does not give it.
+    /// By the formulas as written.  For tickless at a load of 0 and of 1: the paper does not give
+    /// it.
     formula_periodic: f64,
     formula_tickless_least: f64,
     formula_tickless_most: f64,
@@ -71,7 +72,10 @@ impl Answer {
     pub fn text(&self) -> String {
         let mut three = self.three_ways();
         three.note(format!(
-            "The printed periodic row is half of what the formula gives: 2 × 10 s × {VCPUS} vCPUs × 250 Hz is {}. The tickless row needs a load and an idle period, which the paper does not give: by the formula it is {} to {} for W3, if each of its {SYNCS} synchronizations per second is one idle period.",
+            "The printed periodic row is half of what the formula gives: 2 × 10 s × {VCPUS} vCPUs \
+             × 250 Hz is {}. The tickless row needs a load and an idle period, which the paper \
+             does not give: by the formula it is {} to {} for W3, if each of its {SYNCS} \
+             synchronizations per second is one idle period.",
             whole(self.scenarios[0].formula_periodic),
             whole(self.scenarios[2].formula_tickless_least),
             whole(self.scenarios[2].formula_tickless_most),
@@ -176,7 +180,11 @@ impl Answer {
             .filter(|reading| reading.waits == Waits::AllButOne && reading.load.is_some())
             .count();
         format!(
-            "If each thread synchronizes 1000 times per second, {each} of these readings hold, and for a barrier at which 15 of 16 threads wait {barrier}: the idle periods alone are more than 60 000 exits. It would take synchronizations of which at most {} block a thread (as written, at a load of 0; {} at a load of 1), or {} (one exit per tick, at a load of 1).",
+            "If each thread synchronizes 1000 times per second, {each} of these readings hold, and \
+             for a barrier at which 15 of 16 threads wait {barrier}: the idle periods alone are \
+             more than 60 000 exits. It would take synchronizations of which at most {} block a \
+             thread (as written, at a load of 0; {} at a load of 1), or {} (one exit per tick, at \
+             a load of 1).",
             percent(idle),
             if busy < 0.0 { "none".to_string() } else { percent(busy) },
             percent(once),
@@ -194,10 +202,15 @@ fn waits(waits: Waits) -> &'static str {
 }
 
 const LEGEND: [&str; 4] = [
-    "→ the reading that makes both rows agree without changing what the paper states: 40 000 ticks of vCPUs that are busy all the time, counted once, and 2 exits for each of 10 000 synchronizations.",
-    "125 Hz, 8 vCPUs and 5 s halve the ticks just as well, against the text. All with \"1000 times per second\" for the VM as a whole.",
-    "load, idle period: of each vCPU, as W3 = 60 000 needs them. → 0: the limit of idle periods too short to count. periodic: whether the row for periodic ticks is then the printed 40 000.",
-    "W4 fits: four such VMs' 64 vCPUs find the CPU time on 16 pCPUs. Where not, 240 000 is W3 times four without regard to their sharing.",
+    "→ the reading that makes both rows agree without changing what the paper states: 40 000 ticks \
+     of vCPUs that are busy all the time, counted once, and 2 exits for each of 10 000 \
+     synchronizations.",
+    "125 Hz, 8 vCPUs and 5 s halve the ticks just as well, against the text. All with \"1000 times \
+     per second\" for the VM as a whole.",
+    "load, idle period: of each vCPU, as W3 = 60 000 needs them. → 0: the limit of idle periods \
+     too short to count. periodic: whether the row for periodic ticks is then the printed 40 000.",
+    "W4 fits: four such VMs' 64 vCPUs find the CPU time on 16 pCPUs. Where not, 240 000 is W3 \
+     times four without regard to their sharing.",
 ];
 
 // The heading states them; were they other, it would not be the paper's table.

@@ -33,7 +33,11 @@ pub fn section(selection: &Selection) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("causes", "Exits by cause");
-    section.text("Every VM exit has one cause, decided by rules that `docs/measuring.md` states. The first four have to do with ticks and timers. The others are not the workload's alone: how often a vCPU halts and how often vCPUs wake each other depends on the mode, too.");
+    section.text(
+        "Every VM exit has one cause, decided by rules that `docs/measuring.md` states. \
+        The first four have to do with ticks and timers. The others are not the workload's alone: \
+        how often a vCPU halts and how often vCPUs wake each other depends on the mode, too.",
+    );
     section.list(legend());
     section.blocks.extend(windows(&sets));
     for set in sets {
@@ -72,7 +76,12 @@ fn windows(sets: &[&Set]) -> Option<Block> {
     };
     let name = WINDOWS.iter().find(has)?;
     Some(Block::Text {
-        text: format!("In `other` are interrupt windows (`{name}`): where the processor does not deliver interrupts itself (AVIC, APICv), KVM asks for one when it has an interrupt that the guest cannot take at once. They follow the guest's interrupts, those of its timer included, so a mode changes them as well."),
+        text: format!(
+            "In `other` are interrupt windows (`{name}`): where the processor does not \
+            deliver interrupts itself (AVIC, APICv), KVM asks for one when it has an interrupt \
+            that the guest cannot take at once. They follow the guest's interrupts, those of its \
+            timer included, so a mode changes them as well."
+        ),
     })
 }
 
@@ -179,10 +188,15 @@ fn figure(id: &str, title: &str, counts: &str, workloads: &[Workload]) -> Block 
         groups: workloads.iter().map(group).collect(),
     };
     let description = format!(
-        "A group of stacked bars for each of {}, a bar for each mode. The table after the figure has every number.",
+        "A group of stacked bars for each of {}, a bar for each mode. The table after the figure \
+         has every number.",
         number::plural(workloads.len(), "workload")
     );
-    let caption = format!("{title}. Medians of {counts}; all bars of a workload are drawn to one scale, in per cent of its longest, and the number at a bar's end is the median of all exits. The sum of medians may differ from it a little.");
+    let caption = format!(
+        "{title}. Medians of {counts}; all bars of a workload are drawn to one \
+        scale, in per cent of its longest, and the number at a bar's end is the median of all \
+        exits. The sum of medians may differ from it a little."
+    );
     Figure::block(id, caption, table(title, workloads), |size| {
         bars.draw(size, id, title, &description)
     })

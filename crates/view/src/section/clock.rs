@@ -16,7 +16,8 @@ pub fn lead(selection: &Selection) -> Option<String> {
         false => format!("The host is emulated in {}", names(&emulated)),
     };
     Some(format!(
-        "{host}: VM exits are real counts, but system throughput and execution time are virtual, {} for each instruction plus {}.",
+        "{host}: VM exits are real counts, but system throughput and execution time are virtual, \
+         {} for each instruction plus {}.",
         nanoseconds(first),
         costs(&emulated)
     ))

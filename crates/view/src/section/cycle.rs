@@ -18,7 +18,12 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("cycle", "One idle cycle, exit by exit");
-    section.text("What a vCPU does when it has nothing to do: it halts, is woken, goes on, and halts again. Each exit takes its processor from the guest to the host and back. Which of them happens because of the tick, and which because of the work, is what the modes differ in.");
+    section.text(
+        "What a vCPU does when it has nothing to do: it halts, is woken, goes on, and \
+        halts again. Each exit takes its processor from the guest to the host and back. Which of \
+        them happens because of the tick, and which because of the work, is what the modes differ \
+        in.",
+    );
     for (number, (results, lines)) in timelines.iter().enumerate() {
         let workload = cycle::workload(results);
         let title = format!("One idle cycle of {workload} in each mode");
@@ -36,7 +41,13 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
             section.text(text);
         }
         if today_is_alike(lines) {
-            section.text("`tickless` and `paratick` have the same exits in this cycle: today's kernel keeps its tick over an idle period as short as this one, and paratick arms no timer for it. They differ while a vCPU runs: besides the exit of the host's tick, its own tick takes one to expire and one to be armed again, a virtual tick takes none.");
+            section.text(
+                "`tickless` and `paratick` have the same exits in this cycle: today's \
+                kernel keeps its tick over an idle period as short as this one, and paratick arms \
+                no timer for it. They differ while a vCPU runs: besides the exit of the host's \
+                tick, its own tick takes one to expire and one to be armed again, a virtual tick \
+                takes none.",
+            );
         }
     }
     Some(section)
@@ -63,7 +74,11 @@ fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
         false => "",
     };
     format!(
-        "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the sequence of events that was seen most often, the cycle of median length. Lanes: who has the vCPU's processor. Marks: exits with their cause{ticks}; at the right, the exits of the cycle. Time is the lab's virtual time, in which an instruction takes a nanosecond{cost}; tracing itself lengthens the host's part.",
+        "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the \
+         sequence of events that was seen most often, the cycle of median length. Lanes: who has \
+         the vCPU's processor. Marks: exits with their cause{ticks}; at the right, the exits of \
+         the cycle. Time is the lab's virtual time, in which an instruction takes a \
+         nanosecond{cost}; tracing itself lengthens the host's part.",
         workload
     )
 }
@@ -86,7 +101,8 @@ fn describe(lines: &[Line]) -> String {
         })
         .collect();
     format!(
-        "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every event.",
+        "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every \
+         event.",
         number::list(&lines)
     )
 }

@@ -28,7 +28,8 @@ pub fn averages(set: &Set) -> Option<String> {
         None => ("", String::new()),
     };
     let mut text = number::capital(&format!(
-        "{both}{}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by {}.",
+        "{both}{}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by \
+         {}.",
         set.name(),
         exits.text()
     ));
@@ -73,7 +74,10 @@ pub fn stand_ins(sets: &[&Set]) -> Option<&'static str> {
         let program = w.program.as_ref();
         program.is_some_and(|program| program.stands_for.is_some())
     });
-    stands.then_some("The paper ran PARSEC; these programs stand in for PARSEC's, as `docs/programs.md` tells, so their averages need not be its.")
+    stands.then_some(
+        "The paper ran PARSEC; these programs stand in for PARSEC's \
+        (`docs/programs.md`), so the averages may differ.",
+    )
 }
 
 type Pair<'a> = (&'a Cell, &'a Cell);
@@ -142,7 +146,8 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
     let switches = f64::from(cost_ns(set.main())) * exits;
     let share = 100.0 * (host + switches) / cpu;
     let mut text = format!(
-        " The baseline has {} exits in a million instructions. World switches and all that the host executes are {} % of its CPU time",
+        " The baseline has {} exits in a million instructions. World switches and all that the \
+         host executes are {} % of its CPU time",
         number::decimal(exits / instructions * 1e6),
         number::decimal(share)
     );
@@ -167,7 +172,10 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
                 number::printed(printed.throughput)
             );
             text += match share < printed.throughput {
-                true => ": the baseline has so few exits for its work that all of them together take less of its CPU time than the paper's guests gained.",
+                true => {
+                    ": the baseline has so few exits for its work that all of them together \
+                    take less of its CPU time than the paper's guests gained."
+                }
                 false => ".",
             };
         }

@@ -10,9 +10,17 @@ use crate::{
 use paratick_core::idle::IdleEntries;
 use std::cmp::Reverse;
 
-const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to arm a timer instead. The more often the tick is kept, the less is there for paratick to save when vCPUs go idle and wake; what it saves while they run is another matter.";
-const ABOUT_RCU: &str = "Callbacks that wait for RCU are such an event. They come for instance from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped (`mt_free_rcu` since Linux 6.1, `vm_area_free_rcu_cb` since 6.4; the paper ran 5.10).";
-const COUNTED: &str = "Counted by probes in one more run of each benchmark, in `tickless-stop`: RCU's callbacks can also wait where the tick was stopped before.";
+const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due \
+    within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and \
+    nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to \
+    arm a timer instead. The more often the tick is kept, the less is there for paratick to save \
+    when vCPUs go idle and wake; what it saves while they run is another matter.";
+const ABOUT_RCU: &str = "Callbacks that wait for RCU are such an event. They come for instance \
+    from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were \
+    looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped \
+    (`mt_free_rcu` since Linux 6.1, `vm_area_free_rcu_cb` since 6.4; the paper ran 5.10).";
+const COUNTED: &str = "Counted by probes in one more run of each benchmark, in `tickless-stop`: \
+    RCU's callbacks can also wait where the tick was stopped before.";
 /// How many of RCU's callbacks are named.
 const CALLBACKS: usize = 6;
 /// With a smaller share of looks that keep the tick, why it is kept explains nothing.

@@ -20,7 +20,12 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
     section.heading("problems", "Problems and doubtful samples");
     problems(&mut section, input);
     section.heading("reproduce", "Measure it again");
-    section.text("Each command writes a results file and says where; `paratick report` makes this page from such files. Kernels, memory and host are those of the environment above where an option does not say otherwise. Bench files can be continued after an interruption with `--resume`.");
+    section.text(
+        "Each command writes a results file and says where; `paratick report` makes this \
+        page from such files. Kernels, memory and host are those of the environment above where an \
+        option does not say otherwise. Bench files can be continued after an interruption with \
+        `--resume`.",
+    );
     section.list(lengths(selection));
     section.blocks.push(Block::Command {
         text: commands(input, selection).join("\n"),
@@ -42,14 +47,25 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
         c.ns_per_instruction.is_some() && !c.parallel_clock && results.plan.vcpus > 1
     };
     let mut items = vec![
-        "Every VM exit between two marks that the workload itself sets is counted, on the host, by its reason and cause; what could not be counted is “–”, never 0.".to_string(),
+        "Every VM exit between two marks that the workload itself sets is counted, on the host, by \
+         its reason and cause; what could not be counted is “–”, never 0.".to_string(),
     ];
     items.extend(samples::method(selection));
     if emulated {
         let counted = samples::world_switches(input.results.iter().flat_map(|r| &r.cells));
         items.push(counted + &not_counted(input));
-        items.push("The host is emulated. Its clock is the number of instructions executed: time here is virtual time, and instructions are not cycles. Caches, pipelines and frequency have no part in it.".into());
-        items.push("Exit counts are exact. System throughput and execution time depend on what a world switch is taken to cost; nothing here says what it costs on your processor.".into());
+        items.push(
+            "The host is emulated. Its clock is the number of instructions executed: time \
+            here is virtual time, and instructions are not cycles. Caches, pipelines and frequency \
+            have no part in it."
+                .into(),
+        );
+        items.push(
+            "Exit counts are exact. System throughput and execution time depend on the \
+            stated cost of a world switch; nothing here says what it costs on your \
+            processor."
+                .into(),
+        );
     }
     let in_turn: Vec<String> = input
         .results
@@ -58,10 +74,19 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
         .map(|results| results.bench.clone())
         .collect();
     if !in_turn.is_empty() {
-        items.push(format!("Guests with several vCPUs were measured with a clock that busy CPUs advance in turn: each vCPU then gets less work done per tick than on hardware, in every mode (bench {}).", number::list(&in_turn)));
+        items.push(format!(
+            "Guests with several vCPUs were measured with a clock that busy CPUs \
+            advance in turn: each vCPU then gets less work done per tick than on hardware, in \
+            every mode (bench {}).",
+            number::list(&in_turn)
+        ));
     }
     if configurations().any(|c| c.parallel_clock) {
-        items.push("CPUs that run at once share virtual time between them, as if they ran in parallel; the emulator runs them in turn, in slices.".into());
+        items.push(
+            "CPUs that run at once share virtual time between them, as if they ran in \
+            parallel; the emulator runs them in turn, in slices."
+                .into(),
+        );
     }
     items
 }
@@ -149,7 +174,8 @@ fn lengths(selection: &Selection) -> Vec<String> {
             format!("{} {work} {}", w.workload, w.unit)
         });
         format!(
-            "{} did {}. No option sets that, and it is not the same with and without `--quick`, nor in every version of paratick: compare what is equally long.",
+            "{} did {}. No option sets that, and it is not the same with and without `--quick`, \
+             nor in every version of paratick: compare what is equally long.",
             set.name(),
             number::list(&works.collect::<Vec<_>>())
         )

@@ -15,7 +15,10 @@ pub fn section(selection: &Selection) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("quick", "Small workloads in every mode");
-    section.text("Six small workloads of fixed work; `docs/bench.md` says what each does. `+poll`: the guest polls for work before it halts.");
+    section.text(
+        "Six small workloads of fixed work; `docs/bench.md` says what each does. `+poll`: \
+        the guest polls for work before it halts.",
+    );
     for set in sets {
         let vcpus = number::plural(set.vcpus() as usize, "vCPU");
         section.heading(set.slug(), format!("Guests with {vcpus}"));

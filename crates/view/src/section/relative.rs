@@ -30,21 +30,25 @@ const KINDS: [Kind; 3] = [
         title: "Sequential programs",
         figure: "Figure 4",
         table: "Table 2",
-        about: "Programs of one thread, in a guest with one vCPU. Where a program hardly ever waits, what there is to win is the tick itself; the question is whether paratick costs anything.",
+        about: "Programs of one thread, in a guest with one vCPU. Where a program hardly ever \
+            waits, what there is to win is the tick itself; the question is whether paratick costs \
+            anything.",
     },
     Kind {
         bench: "multithreaded",
         title: "Multithreaded programs",
         figure: "Figure 5",
         table: "Table 3",
-        about: "Programs with a thread for every vCPU. Where threads wait for each other, each wait takes a vCPU into idle and out again, unless another thread is ready.",
+        about: "Programs with a thread for every vCPU. Where threads wait for each other, each \
+            wait takes a vCPU into idle and out again, unless another thread is ready.",
     },
     Kind {
         bench: "io",
         title: "Input and output",
         figure: "Figure 6",
         table: "Table 4",
-        about: "fio with its synchronous engine on a virtio disk, in a guest with one vCPU: each request is a short wait.",
+        about: "fio with its synchronous engine on a virtio disk, in a guest with one vCPU: each \
+            request is a short wait.",
     },
 ];
 
@@ -70,7 +74,10 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     );
     section.text(kind.about);
     section.text(clock::metrics(&sets));
-    section.text("Whiskers are intervals; a hollow circle means that no difference is shown, a hollow square that there are too few boots to conclude.");
+    section.text(
+        "Whiskers are intervals; a hollow circle means that no difference is shown, a \
+        hollow square that there are too few boots to conclude.",
+    );
     section.table(averages::averages(&sets));
     if let Some(text) = explain::stand_ins(&sets) {
         section.text(text);
@@ -145,7 +152,9 @@ fn caption(
     per_metric: &[Vec<(&str, Option<Change>)>; 3],
 ) -> String {
     let mut text = format!(
-        "After {} of the paper. Change of VM exits, system throughput and execution time by paratick against `{baseline}`, in per cent, for each benchmark ({} in each mode), with intervals (an arrow: it goes on). The average is the geometric mean.",
+        "After {} of the paper. Change of VM exits, system throughput and execution time by \
+         paratick against `{baseline}`, in per cent, for each benchmark ({} in each mode), with \
+         intervals (an arrow: it goes on). The average is the geometric mean.",
         kind.figure,
         set.samples()
     );
@@ -182,7 +191,8 @@ fn describe(rows: &[Row]) -> String {
         .map(|(metric, change)| format!("{} {}", metric.name(), change::text(*change)))
         .collect();
     format!(
-        "Three panels with a row for each of {}. On average: {}. The table after the figure has every number.",
+        "Three panels with a row for each of {}. On average: {}. The table after the figure has \
+         every number.",
         number::plural(rows.len().saturating_sub(1), "benchmark"),
         words.join("; ")
     )

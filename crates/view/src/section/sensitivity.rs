@@ -30,7 +30,15 @@ pub fn section(selection: &Selection) -> Option<Section> {
         "sensitivity",
         "If a world switch cost nothing, or twice as much",
     );
-    section.text("An emulated world switch takes one instruction, a real one some thousand cycles. The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default from published figures. Throughput is computed for other costs from the same samples: instructions of host and guest, and the cost of every world switch. That these would be the same at another cost is an assumption: a cost that is charged while a guest runs also moves its timers. Where several costs were measured, the exits at each are given. Execution time is only known at costs that were measured.");
+    section.text(
+        "An emulated world switch takes one instruction, a real one some thousand cycles. \
+        The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default \
+        from published figures. Throughput is computed for other costs from the same samples: \
+        instructions of host and guest, and the cost of every world switch. That these would be \
+        the same at another cost is an assumption: a cost that is charged while a guest runs also \
+        moves its timers. Where several costs were measured, the exits at each are given. \
+        Execution time is only known at costs that were measured.",
+    );
     for set in sets {
         section.heading(
             format!("cost-{}", set.slug()),
@@ -91,11 +99,16 @@ fn three(set: &Set) -> [Nanos; 3] {
 fn verdict(set: &Set) -> String {
     let texts = BASELINES.iter().filter_map(|baseline| {
         let at = three(set).map(|cost| throughputs(set, *baseline, cost));
-        let outcomes = |nth: usize| [0, 1, 2].map(|cost| Metric::Throughput.outcome(at[cost][nth].1));
+        let outcomes =
+            |nth: usize| [0, 1, 2].map(|cost| Metric::Throughput.outcome(at[cost][nth].1));
         let all = at[0].len();
         let open = (0..all).filter(|nth| outcomes(*nth).contains(&Outcome::Open));
         let open: Vec<usize> = open.collect();
-        let moves = |nth: &usize| outcomes(*nth).iter().any(|outcome| *outcome != outcomes(*nth)[0]);
+        let moves = |nth: &usize| {
+            outcomes(*nth)
+                .iter()
+                .any(|outcome| *outcome != outcomes(*nth)[0])
+        };
         let moved: Vec<String> = (0..all)
             .filter(|nth| !open.contains(nth))
             .filter(moves)
@@ -104,15 +117,25 @@ fn verdict(set: &Set) -> String {
         let concluded = number::plural(all - open.len(), "benchmark");
         let text = match (all, all - open.len(), moved.len()) {
             (0, ..) => return None,
-            (_, 0, _) => format!("Against `{baseline}` there are too few boots to conclude anything about throughput at any cost."),
-            (_, _, 0) => format!("Against `{baseline}` the conclusion about throughput is the same at no cost and at twice the cost on each of {concluded}."),
+            (_, 0, _) => format!(
+                "Against `{baseline}` there are too few boots to conclude \
+                anything about throughput at any cost."
+            ),
+            (_, _, 0) => format!(
+                "Against `{baseline}` the conclusion about throughput is the same \
+                at no cost and at twice the cost on each of {concluded}."
+            ),
             (_, _, count) => format!(
-                "Against `{baseline}` the conclusion about throughput is not the same at every cost on {count} of {concluded}: {}.",
+                "Against `{baseline}` the conclusion about throughput is not the same at every \
+                 cost on {count} of {concluded}: {}.",
                 number::list(&moved)
             ),
         };
         Some(match open.len() {
-            open if open > 0 && open < all => format!("{text} On {open} more nothing can be concluded."),
+            open if open > 0 && open < all => format!(
+                "{text} On {open} more nothing can be \
+                concluded."
+            ),
             _ => text,
         })
     });
@@ -162,7 +185,8 @@ fn figure(set: &Set) -> Block {
         set.name()
     );
     let mut caption = format!(
-        "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the other figures.",
+        "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the \
+         other figures.",
         set.samples(),
         number::count(main_cost)
     );
@@ -178,7 +202,8 @@ fn figure(set: &Set) -> Block {
     }
     let panels: Vec<&str> = curves.panels.iter().map(|p| p.title.as_str()).collect();
     let description = format!(
-        "{}: {}, each with a curve against both baselines. The table after the figure has every number.",
+        "{}: {}, each with a curve against both baselines. The table after the figure has every \
+         number.",
         number::plural(panels.len(), "panel"),
         panels.join("; ")
     );
@@ -259,7 +284,10 @@ fn per_workload(set: &Set) -> Table {
     let heads = at.map(|cost| format!("at {} ns", number::count(cost.0 as f64)));
     let mut table = Table::new(
         format!(
-            "System throughput of paratick by the cost of a world switch, {}, {} in each mode. Turns at: the smallest cost beyond which the other of the two has the higher throughput, by their medians; –: no such cost, or no difference shown at any of the three",
+            "System throughput of paratick by the cost of a world switch, {}, {} in each mode. \
+             Turns at: the smallest cost beyond which the other of the two has the higher \
+             throughput, by their medians; –: no such cost, or no difference shown at any of the \
+             three",
             set.name(),
             set.samples()
         ),

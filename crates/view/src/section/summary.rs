@@ -30,12 +30,20 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         }
         section.table(averages::averages(&sets));
         section.text(change::SIGNS);
-        section.text("Averages are geometric means of the ratios of all workloads in a set; their intervals follow from the workloads' own. Of workloads that do not differ, a few in a hundred are told to, by chance: believe a small change of a single one when another run shows it too.");
+        section.text(
+            "Averages are geometric means of the ratios of all workloads in a set; their \
+            intervals follow from the workloads' own. By chance, a few in a hundred workloads seem \
+            to differ although they do not: believe a small change of a single one only when \
+            another run shows it too.",
+        );
         if let Some(text) = samples::of_means(&averages_of(&sets)) {
             section.text(text);
         }
     } else {
-        section.text("No averages: these files have no programs, and no small workloads, in paratick and in another mode.");
+        section.text(
+            "No averages: these files have no programs, and no small workloads, in \
+            paratick and in another mode.",
+        );
     }
     section.text(format!(
         "In every figure and table a change is that of paratick against the baseline named. {}",
@@ -158,7 +166,8 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
     };
     if tallies.iter().all(|(_, tally)| tally.open == tally.all()) {
         let text = format!(
-            "Against `{baseline}`, {what}, paratick was measured on {}, and nothing can be concluded in any metric.",
+            "Against `{baseline}`, {what}, paratick was measured on {}, and nothing can be \
+             concluded in any metric.",
             number::plural(all, "workload")
         );
         return Some((text, Vec::new()));

@@ -21,7 +21,13 @@ pub fn section(selection: &Selection) -> Option<Section> {
         "table1",
         "Timer exits of idle and of blocking guests (Table 1 of the paper)",
     );
-    section.text("The paper computes Table 1 from its formulas; here it is measured. Its numbers are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the table below, so both are given for one vCPU and one second. Counted are the exits for the guest's own timer: arm, stop and expiry. `paratick model table1` derives the printed numbers.");
+    section.text(
+        "The paper computes Table 1 from its formulas; here it is measured. Its numbers \
+        are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the \
+        table below, so both are given for one vCPU and one second. Counted are the exits for the \
+        guest's own timer: arm, stop and expiry. `paratick model table1` derives the printed \
+        numbers.",
+    );
     section.list(settings());
     let title = "Exits for the guest's timer, per vCPU and second";
     let table = table(&entries);
@@ -30,10 +36,15 @@ pub fn section(selection: &Selection) -> Option<Section> {
         groups: groups(&entries),
     };
     let description = format!(
-        "Bars for {} of workload and mode, with the paper's printed value as a line. The table after the figure has every number.",
+        "Bars for {} of workload and mode, with the paper's printed value as a line. The table \
+         after the figure has every number.",
         number::plural(entries.len(), "pair")
     );
-    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and by the model of the mode for the load that was measured (hollow circle), where that is known. Each workload has its own scale; the number at a bar's end is the median.".into();
+    let caption = "Exits for the guest's timer, per vCPU and second, measured (bar, with \
+        interval), as printed in Table 1 of the paper (line; its tickless is `tickless-stop`), and \
+        by the model of the mode for the load that was measured (hollow circle), where that is \
+        known. Each workload has its own scale; the number at a bar's end is the median."
+        .into();
     section
         .blocks
         .push(Figure::block("fig-table1", caption, table, |size| {
@@ -57,7 +68,9 @@ fn synchronization(sets: &[&Set]) -> Option<Block> {
     let printed = paper::table1_rate("W3", TickMode::TicklessStop)?;
     Some(Block::Text {
         text: format!(
-            "In {names} here, a synchronization lets {} of {threads} threads sleep and wake again; the paper does not say how many. `paratick model table1` lists the readings of its formulas that give the printed {} for W3 in `tickless-stop`.",
+            "In {names} here, a synchronization lets {} of {threads} threads sleep and wake again; \
+             the paper does not say how many. `paratick model table1` lists the readings of its \
+             formulas that give the printed {} for W3 in `tickless-stop`.",
             threads - 1,
             number::count(printed)
         ),

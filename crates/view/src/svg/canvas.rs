@@ -121,7 +121,8 @@ impl Svg {
 
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str) {
         self.body += &format!(
-            r#"<rect x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{height:.1}" class="{class}"/>"#
+            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" \
+             class=\"{class}\"/>"
         );
     }
 
@@ -161,7 +162,9 @@ impl Svg {
             body,
         } = self;
         format!(
-            r#"<svg class="{}" viewBox="0 0 {} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
+            "<svg class=\"{}\" viewBox=\"0 0 {} {height:.0}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title>\
+             <desc id=\"{id}-d\">{}</desc>{body}</svg>",
             size.name(),
             size.width(),
             escape(&title),

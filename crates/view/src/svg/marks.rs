@@ -26,7 +26,9 @@ pub fn define(svg: &mut Svg) {
     svg.raw("<defs>");
     for slant in slants {
         svg.raw(&format!(
-            r#"<pattern id="{id}-h{slant}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate({slant})"><line x1="0" y1="0" x2="0" y2="6" class="hatch"/></pattern>"#
+            "<pattern id=\"{id}-h{slant}\" width=\"6\" height=\"6\" \
+             patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate({slant})\">\
+             <line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hatch\"/></pattern>"
         ));
     }
     svg.raw("</defs>");
@@ -36,9 +38,10 @@ pub fn define(svg: &mut Svg) {
 pub fn swatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), cause: Cause) {
     svg.rect((x, y), (width, height), cause.name());
     if let Some(slant) = hatching(cause) {
-        let id = svg.id().to_string();
+        let fill = format!("url(#{}-h{slant})", svg.id());
         svg.raw(&format!(
-            r##"<rect x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{height:.1}" fill="url(#{id}-h{slant})"/>"##
+            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" \
+             fill=\"{fill}\"/>"
         ));
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bars, to a scale for each workload, each with its interval, a published value and what a model says.
+//! Bars, to a scale for each workload, each with its interval, a published value and what a model
+//! says.
 
 use super::{
     canvas::{axis, fit, fit_strong, Anchor, Size, Svg},

@@ -12,7 +12,8 @@ use paratick_core::mode::Mode;
 /// The averages of sets of benchmarks against both baselines, and what the paper printed.
 pub fn averages(sets: &[&Set]) -> Table {
     let mut table = Table::new(
-        "Average change by paratick: geometric means. The paper does not say which mean its own is.",
+        "Average change by paratick: geometric means. The paper does not say which mean its own \
+         is.",
         ["Against"].into_iter().chain(metrics(sets)),
     );
     for set in sets {

@@ -48,9 +48,16 @@ pub fn counts(set: &Set) -> Table {
             );
         }
     }
-    table.note("Per unit: VM exits per unit of work. TSC_DEADLINE: exits for writes of the guest's timer register. Ticks: virtual ticks that the host delivered. –: not measured; a column that no mode has is left out. !: some samples are doubtful.");
+    table.note(
+        "Per unit: VM exits per unit of work. TSC_DEADLINE: exits for writes of the guest's \
+        timer register. Ticks: virtual ticks that the host delivered. –: not measured; a column \
+        that no mode has is left out. !: some samples are doubtful.",
+    );
     if set.is_emulated() {
-        table.note("M instructions: of host and guest. The lab's clock takes 1 ns for each; they are not cycles, and what the hardware itself takes for an exit is not in them.");
+        table.note(
+            "M instructions: of host and guest. The lab's clock takes 1 ns for each; they \
+            are not cycles, and what the hardware itself takes for an exit is not in them.",
+        );
     }
     table.without_empty_columns()
 }

@@ -54,7 +54,9 @@ pub fn lengths(results: &Results) -> Option<String> {
         .collect();
     (!longer.is_empty()).then(|| {
         format!(
-            "Do not compare lengths between modes: tracing takes time at every event, so a mode with more exits becomes longer by more. The traced run took, against the same work without tracing: {}.",
+            "Do not compare lengths between modes: tracing takes time at every event, so a mode \
+             with more exits becomes longer by more. The traced run took, against the same work \
+             without tracing: {}.",
             number::list(&longer)
         )
     })
@@ -66,7 +68,8 @@ fn heading(line: &Line) -> String {
     let mean = |cause: Cause| Some(format!("{cause} {:.2}", chosen.exits_by_cause.get(&cause)?));
     let means: Vec<_> = Cause::ALL.into_iter().filter_map(mean).collect();
     format!(
-        "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle (mean: {})",
+        "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle \
+         (mean: {})",
         line.subject,
         line.vcpu,
         number::plural(chosen.exits(), "exit"),
