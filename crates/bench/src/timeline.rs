@@ -2,10 +2,10 @@
 //! One idle cycle of each tick mode, from a trace that the host makes of a workload.
 
 use super::{
-    in_effect, join,
-    run::{describe, fresh, host_spec},
+    runner::{describe, fresh, host_spec},
+    sample,
     settings::Settings,
-    store,
+    store, verify,
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::progress::{Events, Step, Warning};
@@ -97,7 +97,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
             drop(host.take());
             spec.settings = subject.host;
             let booted = Host::boot(spec.clone(), &settings.tools, events)?;
-            in_effect::check_host(&booted)?;
+            verify::check_host(&booted)?;
             describe(&mut results.environment, &booted);
             host = Some(booted);
         }
@@ -137,7 +137,7 @@ fn trace(
     let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.memory, mode);
     spec.disk = settings.disk.map(Disk::Memory);
     let guest = host.start_guest(spec)?;
-    in_effect::check(&guest, mode, vcpus)?;
+    verify::check(&guest, mode, vcpus)?;
     environment.kernel_version = guest.ready().kernel.clone();
     let lines = &mut environment.qemu_command_lines.guests;
     lines.insert(subject.to_string(), guest.command_line().to_vec());
@@ -150,7 +150,7 @@ fn trace(
         .read::<Cycle>()
         .with_context(|| format!("tracing {}", workload.workload))?;
     // Again: a guest whose virtual ticks stay away goes back to its own.
-    in_effect::check(&guest, mode, vcpus)?;
+    verify::check(&guest, mode, vcpus)?;
     guest.shutdown()?;
 
     Ok(IdleCycle {
@@ -174,7 +174,7 @@ fn run_workload(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Resul
             said.trim()
         );
     }
-    join::report(&result.stdout)
+    sample::report(&result.stdout)
 }
 
 #[cfg(test)]

@@ -20,15 +20,15 @@ const PACKAGES: &str = "/var/lib/dpkg/status";
 
 /// By workload: a folder with `input/` and `trace`.  Workloads that are not in it are prepared in
 /// the guest.
-pub type Stock = BTreeMap<String, PathBuf>;
+pub type Prepared = BTreeMap<String, PathBuf>;
 
 /// Makes what is missing.  Only programs of the list are run on the machine, fio on a file instead
 /// of a disk: nobody asked for the user's own to be run here.
-pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
+pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Prepared> {
     let listed = workloads
         .iter()
         .filter_map(|planned| Some((planned, programs::on_the_machine(planned)?)));
-    let mut stock = Stock::new();
+    let mut prepared = Prepared::new();
     let packages = fs_err::read(PACKAGES).unwrap_or_default();
     for (planned, program) in listed {
         let input = program.prepare.as_deref().unwrap_or("");
@@ -43,12 +43,12 @@ pub fn ensure(workloads: &[PlannedWorkload], events: Events) -> Result<Stock> {
                 continue;
             }
         }
-        stock.insert(planned.workload.clone(), folder);
+        prepared.insert(planned.workload.clone(), folder);
     }
-    Ok(stock)
+    Ok(prepared)
 }
 
-/// What the agent does in the guest with a folder of the stock, for the program's folder there.
+/// What the agent does in the guest with a prepared folder, for the program's folder there.
 pub fn preparation(stocked: &Path, agent: &str, folder: &str) -> Vec<String> {
     let stocked = |name: &str| stocked.join(name).display().to_string();
     vec![

@@ -2,10 +2,11 @@
 //! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
 
 use super::{
-    drive::{counts_idle_entries, Bed, Measured},
-    in_effect, join,
-    runs::{self, Ran, Run},
-    stock::Stock,
+    prepared::Prepared,
+    sample,
+    schedule::{counts_idle_entries, Measured, Worker},
+    verify,
+    workloads::{self, Completed, Run},
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::{
@@ -31,11 +32,11 @@ pub struct GuestPattern {
     pub disk: Option<Size>,
     pub append: Vec<String>,
     /// What its programs need.
-    pub stock: Stock,
+    pub prepared: Prepared,
 }
 
 /// A host that is booted when it is first needed, and again after a guest has failed on it.
-pub struct LabBed<'a> {
+pub struct HostWorker<'a> {
     pub spec: HostSpec,
     pub tools: &'a Tools,
     pub guest: GuestPattern,
@@ -50,7 +51,7 @@ pub struct CountingHost {
     before: usize,
 }
 
-impl LabBed<'_> {
+impl HostWorker<'_> {
     /// Boots the host if none with these settings is up.
     pub fn host(&mut self, settings: HostSettings, events: Events) -> Result<&mut CountingHost> {
         if self.spec.settings != settings {
@@ -59,7 +60,7 @@ impl LabBed<'_> {
         }
         if self.host.is_none() {
             let host = Host::boot(self.spec.clone(), self.tools, events)?;
-            in_effect::check_host(&host)?;
+            verify::check_host(&host)?;
             if host.world_switches().is_none() {
                 events(Warning::WorldSwitchesNotCounted.into());
             }
@@ -88,7 +89,7 @@ impl LabBed<'_> {
     fn in_guests(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         let spec = self.guest_spec(boot);
         let agent = self.tools.agent.display().to_string();
-        let (plan, stock) = (self.plan.clone(), self.guest.stock.clone());
+        let (plan, prepared) = (self.plan.clone(), self.guest.prepared.clone());
         let on = self.host(boot.subject.host, &mut |_| ())?;
         on.begin()?;
         let guests: Vec<Guest> = (0..plan.guests)
@@ -97,21 +98,21 @@ impl LabBed<'_> {
         let in_effect = || -> Result<()> {
             guests
                 .iter()
-                .try_for_each(|guest| in_effect::check(guest, boot.subject.mode, plan.vcpus))
+                .try_for_each(|guest| verify::check(guest, boot.subject.mode, plan.vcpus))
         };
         in_effect()?;
         ran();
-        let Ran {
+        let Completed {
             runs,
             mut problems,
             hung,
-        } = runs::all(&guests, &agent, &plan, &stock, ran)?;
+        } = workloads::all(&guests, &agent, &plan, &prepared, ran)?;
         let samples = on.join(&guests, &runs, boot)?;
         let mut idle_entries = Vec::new();
         if counts_idle_entries(boot, &plan) && hung.is_none() {
             let through = runs.iter().filter(|run| run.repeat == plan.repeats);
             for run in through {
-                match runs::idle_entries(&guests, &agent, run)? {
+                match workloads::idle_entries(&guests, &agent, run)? {
                     Ok(entries) => idle_entries.push(entries),
                     Err(problem) => problems.push(problem),
                 }
@@ -143,7 +144,7 @@ impl LabBed<'_> {
     }
 }
 
-impl Bed for LabBed<'_> {
+impl Worker for HostWorker<'_> {
     fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         let measured = self.in_guests(boot, ran);
         if measured.is_err() {
@@ -194,12 +195,12 @@ impl CountingHost {
             let parts = run.reports.iter().zip(guests).map(|(report, guest)| {
                 let place = place_of(&windows, run.window, guest.pid())?;
                 let emulator = emulator.map(|seen| &seen[place]);
-                Ok(join::sample(report, &windows[place], emulator, cost))
+                Ok(sample::sample(report, &windows[place], emulator, cost))
             });
             let sample = Sample {
                 round: boot.round,
                 repeat: run.repeat,
-                ..join::together(parts.collect::<Result<_>>()?)
+                ..sample::together(parts.collect::<Result<_>>()?)
             };
             Ok((run.done(), sample))
         };
@@ -207,12 +208,12 @@ impl CountingHost {
     }
 
     /// All that the emulator counted since the host's boot; none where it does not count.
-    fn emulator_windows(&self) -> Result<Option<Vec<join::EmulatorWindow>>> {
+    fn emulator_windows(&self) -> Result<Option<Vec<sample::EmulatorWindow>>> {
         let Some(file) = self.host.world_switches() else {
             return Ok(None);
         };
         match fs_err::read_to_string(file) {
-            Ok(text) => join::emulator_windows(&text).map(Some),
+            Ok(text) => sample::emulator_windows(&text).map(Some),
             // The plugin may make its file with the first window.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Vec::new())),
             Err(error) => Err(error.into()),

@@ -2,12 +2,12 @@
 //! One bench from its settings to its results.
 
 use super::{
-    bed::{GuestPattern, LabBed},
-    drive::{self, Bed},
     environment,
+    prepared::{self, Prepared},
+    schedule::{self, Worker},
     settings::Settings,
-    stock::{self, Stock},
     store,
+    worker::{GuestPattern, HostWorker},
 };
 use anyhow::{Context, Result};
 use paratick_build::progress::Events;
@@ -46,26 +46,32 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
         settings.resume,
         events,
     )?;
-    let resumed = drive::order(&results.plan)
+    let resumed = schedule::order(&results.plan)
         .filter(|boot| results.has_guest(*boot))
         .count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
-        let stock = stock::ensure(&settings.plan.workloads, events)?;
+        let prepared = prepared::ensure(&settings.plan.workloads, events)?;
         let more = match results.wants_another_round() {
             true => settings.plan.subjects.len(),
             false => 0,
         };
-        let missing = (drive::order(&results.plan).count() - resumed).max(more);
-        let mut beds: Vec<LabBed> = (0..jobs(settings, &spec, missing))
-            .map(|_| bed(settings, spec.clone(), stock.clone()))
+        let missing = (schedule::order(&results.plan).count() - resumed).max(more);
+        let mut workers: Vec<HostWorker> = (0..jobs(settings, &spec, missing))
+            .map(|_| worker(settings, spec.clone(), prepared.clone()))
             .collect();
         let first = settings.plan.subjects.first().copied();
         let first = first.context("a plan has a subject")?.host;
-        describe(&mut results.environment, &beds[0].host(first, events)?.host);
+        describe(
+            &mut results.environment,
+            &workers[0].host(first, events)?.host,
+        );
         let mut keep = |results: &Results| store::write(&settings.output, results);
-        let mut beds: Vec<_> = beds.iter_mut().map(|bed| bed as &mut dyn Bed).collect();
-        drive::drive(&mut results, &mut beds, &mut keep, events)?;
+        let mut workers: Vec<_> = workers
+            .iter_mut()
+            .map(|worker| worker as &mut dyn Worker)
+            .collect();
+        schedule::measure(&mut results, &mut workers, &mut keep, events)?;
     }
     Ok(Outcome {
         results,
@@ -74,8 +80,8 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     })
 }
 
-fn bed(settings: &Settings, spec: HostSpec, stock: Stock) -> LabBed<'_> {
-    LabBed {
+fn worker(settings: &Settings, spec: HostSpec, prepared: Prepared) -> HostWorker<'_> {
+    HostWorker {
         spec,
         tools: &settings.tools,
         guest: GuestPattern {
@@ -83,7 +89,7 @@ fn bed(settings: &Settings, spec: HostSpec, stock: Stock) -> LabBed<'_> {
             memory: settings.memory,
             disk: settings.disk,
             append: Vec::new(),
-            stock,
+            prepared,
         },
         plan: settings.plan.clone(),
         host: None,

@@ -2,8 +2,8 @@
 //! Running a plan's workloads in guests that are up.
 
 use super::{
-    join,
-    stock::{self, Stock},
+    prepared::{self, Prepared},
+    sample,
 };
 use anyhow::Result;
 use paratick_core::{
@@ -46,7 +46,7 @@ impl Run {
 
 /// What the guests did.
 #[derive(Default)]
-pub struct Ran {
+pub struct Completed {
     pub runs: Vec<Run>,
     pub problems: Vec<Fault>,
     /// A workload that did not end: it is still there, and the guests are good for nothing else.
@@ -60,14 +60,14 @@ pub fn all(
     guests: &[Guest],
     agent: &str,
     plan: &Plan,
-    stock: &Stock,
+    prepared: &Prepared,
     ran: &mut dyn FnMut(),
-) -> Result<Ran> {
-    let mut all = Ran::default();
+) -> Result<Completed> {
+    let mut all = Completed::default();
     let mut workloads = Vec::new();
     let mut has_io = false;
     for workload in &plan.workloads {
-        let argv = preparation(workload, agent, stock, has_io);
+        let argv = preparation(workload, agent, prepared, has_io);
         let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
         if all
             .note(workload, Doing::Preparing, in_each(guests, prepare))?
@@ -105,13 +105,13 @@ pub fn all(
     Ok(all)
 }
 
-impl Ran {
+impl Completed {
     /// What came of it; none of what failed, and is told.
     fn note<T>(
         &mut self,
         workload: &PlannedWorkload,
         doing: Doing,
-        came: Result<Said<T>>,
+        came: Result<Attempt<T>>,
     ) -> Result<Option<T>> {
         let why = match came {
             Ok(Ok(came)) => return Ok(Some(came)),
@@ -159,13 +159,13 @@ pub fn idle_entries(
 }
 
 /// What a guest said; the text is why its workload failed.
-type Said<T> = std::result::Result<T, String>;
+type Attempt<T> = std::result::Result<T, String>;
 
 /// Does something in all guests at once.
 fn in_each<T: Send>(
     guests: &[Guest],
-    what: impl Fn(&Guest) -> Result<Said<T>> + Sync,
-) -> Result<Said<Vec<T>>> {
+    what: impl Fn(&Guest) -> Result<Attempt<T>> + Sync,
+) -> Result<Attempt<Vec<T>>> {
     thread::scope(|scope| {
         let what = &what;
         let running: Vec<_> = guests
@@ -187,13 +187,13 @@ fn in_each<T: Send>(
 fn preparation(
     workload: &PlannedWorkload,
     agent: &str,
-    stock: &Stock,
+    prepared: &Prepared,
     has_io: bool,
 ) -> Option<Vec<String>> {
     let program = workload.program.as_ref()?;
     let folder = folder(workload);
-    if let Some(stocked) = stock.get(&workload.workload) {
-        return Some(stock::preparation(stocked, agent, &folder));
+    if let Some(stocked) = prepared.get(&workload.workload) {
+        return Some(prepared::preparation(stocked, agent, &folder));
     }
     let script = match has_io && programs::is_io(workload) {
         true => "true".into(),
@@ -203,7 +203,11 @@ fn preparation(
     Some(vec!["sh".into(), "-c".into(), script])
 }
 
-fn prepare(guest: &Guest, workload: &PlannedWorkload, argv: Option<&[String]>) -> Result<Said<()>> {
+fn prepare(
+    guest: &Guest,
+    workload: &PlannedWorkload,
+    argv: Option<&[String]>,
+) -> Result<Attempt<()>> {
     let Some(argv) = argv else {
         return Ok(Ok(()));
     };
@@ -217,7 +221,7 @@ fn run_one(
     workload: &PlannedWorkload,
     window: u32,
     more: &[&str],
-) -> Result<Said<Report>> {
+) -> Result<Attempt<Report>> {
     let (work, window) = (workload.work.to_string(), window.to_string());
     let (name, command) = match &workload.program {
         None => (workloads::agents_name(&workload.workload), None),
@@ -235,7 +239,7 @@ fn run_one(
     );
     let result = guest.exec(exec(argv, workload))?;
     Ok(checked(&result)
-        .and_then(|result| join::report(&result.stdout).map_err(|error| format!("{error:#}"))))
+        .and_then(|result| sample::report(&result.stdout).map_err(|error| format!("{error:#}"))))
 }
 
 fn folder(workload: &PlannedWorkload) -> String {
@@ -251,7 +255,7 @@ fn exec<'a>(argv: impl IntoIterator<Item = &'a str>, workload: &PlannedWorkload)
     exec
 }
 
-fn checked(result: &ExecResult) -> Said<&ExecResult> {
+fn checked(result: &ExecResult) -> Attempt<&ExecResult> {
     if result.code == 0 {
         return Ok(result);
     }

@@ -53,7 +53,7 @@ pub struct Measured {
 }
 
 /// Where guests are measured, one after the other.
-pub trait Bed: Send {
+pub trait Worker: Send {
     /// Boots a guest, runs every workload in it as often as the plan says, and ends it.  `ran` is
     /// called after every run.
     fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured>;
@@ -78,11 +78,11 @@ fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Boot> {
         .map(move |subject| Boot { round, subject })
 }
 
-/// Measures every guest that is still missing, one on each bed at a time; `keep` is called after
+/// Measures every guest that is still missing, one on each worker at a time; `keep` is called after
 /// each with the results so far.
-pub fn drive(
+pub fn measure(
     results: &mut Results,
-    beds: &mut [&mut dyn Bed],
+    workers: &mut [&mut dyn Worker],
     keep: &mut dyn FnMut(&Results) -> Result<()>,
     events: Events,
 ) -> Result<()> {
@@ -93,7 +93,7 @@ pub fn drive(
         .problems
         .retain(|problem| problem.fault != Fault::GivenUp);
     let clock = Clock::new(&results.plan, &missing);
-    let mut drive = Drive {
+    let mut schedule = Schedule {
         missing,
         failed: 0,
         clock,
@@ -101,43 +101,43 @@ pub fn drive(
         keep,
         events,
     };
-    let (tell, news) = mpsc::channel();
+    let (tell, messages) = mpsc::channel();
     thread::scope(|scope| {
-        let hands = beds.iter_mut().enumerate().map(|(bed, measurer)| {
+        let hands = workers.iter_mut().enumerate().map(|(worker, measurer)| {
             let (give, turns) = mpsc::channel();
             let tell = tell.clone();
-            scope.spawn(move || serve(*measurer, bed, &turns, &tell));
+            scope.spawn(move || serve(*measurer, worker, &turns, &tell));
             Some(give)
         });
         let mut hands: Vec<_> = hands.collect();
-        drive.hand_out(&mut hands, &news)
+        schedule.hand_out(&mut hands, &messages)
     })?;
-    drive.results.summarize();
-    (drive.keep)(drive.results)
+    schedule.results.summarize();
+    (schedule.keep)(schedule.results)
 }
 
-/// What a bed has to say.
-enum News {
+/// What a worker has to say.
+enum Message {
     Ran,
     Done {
-        bed: usize,
+        worker: usize,
         boot: Boot,
         measured: Result<Measured>,
     },
 }
 
-/// Measures one boot after the other on one bed, until no more come.
+/// Measures one boot after the other on one worker, until no more come.
 fn serve(
-    measurer: &mut dyn Bed,
-    bed: usize,
+    measurer: &mut dyn Worker,
+    worker: usize,
     turns: &mpsc::Receiver<Boot>,
-    tell: &mpsc::Sender<News>,
+    tell: &mpsc::Sender<Message>,
 ) {
     for boot in turns {
         // Nobody listens any more once the results cannot be written: then nothing is to be told.
-        let measured = measurer.measure(boot, &mut || drop(tell.send(News::Ran)));
-        let done = News::Done {
-            bed,
+        let measured = measurer.measure(boot, &mut || drop(tell.send(Message::Ran)));
+        let done = Message::Done {
+            worker,
             boot,
             measured,
         };
@@ -148,7 +148,7 @@ fn serve(
     measurer.end();
 }
 
-struct Drive<'a, 'e> {
+struct Schedule<'a, 'e> {
     missing: VecDeque<Boot>,
     /// Guests in a row that failed.
     failed: u32,
@@ -158,34 +158,34 @@ struct Drive<'a, 'e> {
     events: Events<'e>,
 }
 
-impl Drive<'_, '_> {
+impl Schedule<'_, '_> {
     fn hand_out(
         &mut self,
         hands: &mut [Option<mpsc::Sender<Boot>>],
-        news: &mpsc::Receiver<News>,
+        messages: &mpsc::Receiver<Message>,
     ) -> Result<()> {
         let mut free: Vec<usize> = (0..hands.len()).rev().collect();
         loop {
-            while let Some(bed) = free.pop() {
-                let Some((boot, hand)) = self.next().zip(hands[bed].as_ref()) else {
-                    free.push(bed);
+            while let Some(worker) = free.pop() {
+                let Some((boot, hand)) = self.next().zip(hands[worker].as_ref()) else {
+                    free.push(worker);
                     break;
                 };
                 self.begin(boot);
                 hand.send(boot)?;
             }
             if self.is_last_round() {
-                free.iter().for_each(|bed| hands[*bed] = None);
+                free.iter().for_each(|worker| hands[*worker] = None);
             }
             if free.len() < hands.len() {
-                match news.recv()? {
-                    News::Ran => self.clock.ran(self.events),
-                    News::Done {
-                        bed,
+                match messages.recv()? {
+                    Message::Ran => self.clock.ran(self.events),
+                    Message::Done {
+                        worker,
                         boot,
                         measured,
                     } => {
-                        free.push(bed);
+                        free.push(worker);
                         self.done(boot, measured)?;
                     }
                 }
@@ -333,7 +333,7 @@ impl Clock {
         self.show(events);
     }
 
-    /// Also after a guest that failed half-way; others may be half-way on other beds.
+    /// Also after a guest that failed half-way; others may be half-way on other workers.
     fn guest_done(&mut self) {
         self.guests_done += 1;
         self.done = self.done.max(self.guests_done * self.per_guest);

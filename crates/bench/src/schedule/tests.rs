@@ -2,7 +2,7 @@
 use super::*;
 use paratick_core::results::{Environment, SCHEMA};
 
-/// A bed in which nothing runs: it notes its turns and fails where it is told to.
+/// A worker in which nothing runs: it notes its turns and fails where it is told to.
 #[derive(Default)]
 struct Rehearsal {
     turns: Vec<Boot>,
@@ -11,7 +11,7 @@ struct Rehearsal {
     ended: u32,
 }
 
-impl Bed for Rehearsal {
+impl Worker for Rehearsal {
     fn measure(&mut self, turn: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         self.turns.push(turn);
         if self.fail.contains(&self.turns.len()) {
@@ -71,7 +71,7 @@ fn results(rounds: u32) -> Results {
 }
 
 fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Boot>, usize, Vec<bool>) {
-    let mut bed = Rehearsal {
+    let mut worker = Rehearsal {
         plan: Some(results.plan.clone()),
         fail,
         ..Rehearsal::default()
@@ -81,14 +81,14 @@ fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Boot>, usize, Vec<b
         kept += 1;
         Ok(())
     };
-    drive(results, &mut [&mut bed], &mut keep, &mut |event| {
+    measure(results, &mut [&mut worker], &mut keep, &mut |event| {
         if let Event::Progress { left, .. } = event {
             times_known.push(left.is_some());
         }
     })
     .unwrap();
-    assert_eq!(bed.ended, 1);
-    (bed.turns, kept, times_known)
+    assert_eq!(worker.ended, 1);
+    (worker.turns, kept, times_known)
 }
 
 fn told(results: &Results) -> Vec<String> {
@@ -187,12 +187,12 @@ fn three_failures_in_a_row_end_it() {
 #[test]
 fn two_beds_share_the_guests_between_them() {
     let mut results = results(2);
-    let bed = || Rehearsal {
+    let worker = || Rehearsal {
         plan: Some(results.plan.clone()),
         ..Rehearsal::default()
     };
-    let (mut one, mut other) = (bed(), bed());
-    drive(
+    let (mut one, mut other) = (worker(), worker());
+    measure(
         &mut results,
         &mut [&mut one, &mut other],
         &mut |_| Ok(()),
@@ -207,14 +207,14 @@ fn two_beds_share_the_guests_between_them() {
 #[test]
 fn results_that_cannot_be_kept_end_it() {
     let mut results = results(2);
-    let mut bed = Rehearsal {
+    let mut worker = Rehearsal {
         plan: Some(results.plan.clone()),
         ..Rehearsal::default()
     };
     let mut keep = |_: &Results| anyhow::bail!("no space");
-    let ended = drive(&mut results, &mut [&mut bed], &mut keep, &mut |_| ());
+    let ended = measure(&mut results, &mut [&mut worker], &mut keep, &mut |_| ());
     assert_eq!(ended.unwrap_err().to_string(), "no space");
-    assert_eq!(bed.turns.len(), 1);
+    assert_eq!(worker.turns.len(), 1);
 }
 
 #[test]

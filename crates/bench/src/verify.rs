@@ -18,7 +18,7 @@ const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
 
 /// What a guest says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct Observed {
     /// CPUs with virtual ticks, as the kernel lists them; empty: none, or a kernel without them.
     virtual_ticks: String,
     idle_driver: String,
@@ -58,17 +58,17 @@ pub fn check_host(host: &Host) -> Result<()> {
     Ok(())
 }
 
-fn parse(probed: &str, unknown_parameters: &str) -> Said {
+fn parse(probed: &str, unknown_parameters: &str) -> Observed {
     let mut lines = probed.lines().map(|line| line.trim().to_string());
     let mut next = || lines.next().unwrap_or_default();
-    Said {
+    Observed {
         virtual_ticks: next(),
         idle_driver: next(),
         unknown_parameters: unknown_parameters.into(),
     }
 }
 
-fn fault(mode: Mode, vcpus: u32, said: &Said) -> Option<String> {
+fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
     let all = match vcpus {
         1 => "0".to_string(),
         _ => format!("0-{}", vcpus - 1),
