@@ -9,8 +9,7 @@
 //! * `hrtimer_interrupt()` programs the event device for what comes next after every expiry.
 //! * With high resolution timers "stopping" the tick means programming the event device for
 //!   whatever timer comes next.  Since the soft lockup detector has one on every CPU there always
-//! is
-//!   one: the write is an `arm`, and `stop` (a write of 0) is 0 in all these models.
+//!   is one: the write is an `arm`, and `stop` (a write of 0) is 0 in all these models.
 //!
 //! Housekeeping that any kernel does in any mode is part of the load, not of the models.
 
