@@ -12,12 +12,12 @@
 //! * Two modes are compared by the ratio of their medians over the rounds that both have, which lie
 //!   side by side in time.  Each boot is its own, so a resample draws the rounds of each side for
 //!   themselves: drawn together, four rounds of two boots each would give an interval that leaves
-//!   out 1 for one in seven pairs of equal things that differ from boot to boot.  Where the interval
-//!   holds 1, no difference is shown: that is a result, and not the same as "equal".  Measurements
-//!   that share no boot are compared in the same way, over all of their rounds.
+//!   out 1 for one in seven pairs of equal things that differ from boot to boot.  Where the
+//!   interval holds 1, no difference is shown: that is a result, and not the same as "equal".
+//!   Measurements that share no boot are compared in the same way, over all of their rounds.
 //! * Below [`MIN_VERDICT`] rounds on either side nothing is concluded, however many samples:
-//!   samples of one boot say nothing of the next.  Of 3 and 3 boots of equal things, one side lies wholly
-//!   below the other with a probability of 10 %; of 4 and 4 it is 2.9 %.
+//!   samples of one boot say nothing of the next.  Of 3 and 3 boots of equal things, one side lies
+//!   wholly below the other with a probability of 10 %; of 4 and 4 it is 2.9 %.
 
 mod bootstrap;
 mod median;
