@@ -123,7 +123,7 @@ fn the_models_are_within_ten_percent_of_what_was_recorded() {
             let counted = number(&cell["measured"]);
             let missed = (number(&cell["predicted"]["likely"]) - counted).abs();
             let halts = number(&cell["measured_by_cause"]["halt"]);
-            let name = format!("{} {}", cell["workload"], cell["mode"]);
+            let name = format!("{} {}", cell["workload"], cell["subject"]);
             assert!(
                 missed <= 0.10 * counted || missed <= 0.01 * halts,
                 "{name}: {missed} of {counted}"
@@ -143,7 +143,7 @@ fn table_1_is_predicted_within_ten_percent() {
         for cell in cells {
             let counted = number(&cell["measured"]);
             let missed = (number(&cell["predicted"]["likely"]) - counted).abs();
-            let name = format!("{} {}", cell["workload"], cell["mode"]);
+            let name = format!("{} {}", cell["workload"], cell["subject"]);
             assert!(missed <= 0.10 * counted, "{name}: {missed} of {counted}");
             // And the ends of the range hold what the middle misses, but for ticks that stray.
             let end = |end: &str| number(&cell["predicted"][end]);
@@ -159,9 +159,10 @@ fn one_modes_load_predicts_another_mode() {
     let answer = json(&["--from", RECORDED, "--load-of", "tickless-stop"]);
     for workload in ["pingpong", "barrier", "sleep"] {
         let mut cells = answer["cells"].as_array().unwrap().iter();
-        let cell = cells.find(|cell| cell["workload"] == workload && cell["mode"] == "paratick");
+        let cell = cells
+            .find(|cell| cell["workload"] == workload && cell["subject"]["mode"] == "paratick");
         let cell = cell.unwrap();
-        assert_eq!(cell["load_of"], "tickless-stop");
+        assert_eq!(cell["load_of"]["mode"], "tickless-stop");
         let (predicted, counted) = (&cell["predicted"]["likely"], &cell["measured"]);
         let difference = predicted.as_f64().unwrap() - counted.as_f64().unwrap();
         // Of some 2000, 1000 and 2000 exits that the mode could take away.
@@ -174,14 +175,16 @@ fn one_modes_load_predicts_another_mode() {
     let (_folder, path) = file(&renamed);
     let polls = json(&["--from", &path, "--load-of", "tickless-stop"]);
     let mut cells = polls["cells"].as_array().unwrap().iter();
-    let cell = cells.find(|cell| cell["mode"] == "tickless+poll").unwrap();
+    let cell = cells
+        .find(|cell| cell["subject"]["mode"] == "tickless+poll")
+        .unwrap();
     assert_eq!(
         (&cell["predicted"], &cell["error"]),
         (&Value::Null, &Value::Null)
     );
     refused(
         &["--from", RECORDED, "--load-of", "paratick+poll"],
-        &["no load of paratick+poll", "tickless-stop"],
+        &["no load for paratick+poll", "tickless-stop"],
     );
 }
 
