@@ -25,6 +25,10 @@ fn read(file: &Path) -> Results {
     results::read(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
+/// Fails only where its kernel was told of the agent: in a guest, and not while it is prepared.
+const FAILS_IN_GUESTS: &str =
+    "bad=if grep -q paratick-agent /proc/cmdline; then echo no luck >&2; exit 3; fi";
+
 #[test]
 fn a_program_that_fails_is_told_and_the_others_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -34,7 +38,7 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
         &[
             "sequential",
             "--program",
-            "bad=echo no luck >&2; exit 3",
+            FAILS_IN_GUESTS,
             "--program",
             "good=sleep 0.02; sha256sum /bin/bash",
             "--exit-cost",
@@ -43,6 +47,7 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
         &file,
     );
     assert_eq!(code, Some(1));
+    assert_eq!(said.matches("once on this machine").count(), 2);
     assert!(said.contains("bad") && said.contains("code 3") && said.contains("no luck"));
     let results = read(&file);
     assert!(results.cell("bad", mode("tickless-stop")).is_none());
@@ -68,6 +73,23 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
         idle.rcu_waiting > 0 && idle.rcu_callbacks.contains_key("delayed_put_pid"),
         "{idle:?}"
     );
+}
+
+#[test]
+fn without_preparation_a_program_runs_from_the_guest_s_own_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    // On the machine it would fail.
+    let command = "in-place=grep -q paratick-agent /proc/cmdline";
+    let arguments = ["sequential", "--program", command, "--no-prepare"];
+    let (code, said) = bench("tickless", &arguments, &file);
+    assert_eq!(code, Some(0));
+    assert!(!said.contains("once on this machine"));
+    let results = read(&file);
+    let program = results.plan.workloads[0].program.as_ref().unwrap();
+    assert!(program.in_place);
+    let cell = results.cell("in-place", mode("tickless")).unwrap();
+    assert_eq!(cell.samples().len(), 2);
 }
 
 #[test]

@@ -252,4 +252,8 @@ fn a_disk_that_is_too_small_and_a_bad_program_of_ones_own_are_refused() {
     refused_program(&own, &["NAME=COMMAND"]);
     let taken = ["sequential", "--programs", "sort", "--program", "sort=true"];
     refused_program(&taken, &["--program sort="]);
+    let time = ["sequential", "--program", "a=b", "--prepare-limit", "soon"];
+    refused_program(&time, &["'soon' is not a time", "hint: "]);
+    let nothing = ["sequential", "--no-prepare"];
+    refused_program(&nothing, &["--program <NAME=COMMAND>"]);
 }

@@ -11,6 +11,7 @@ mod kernel_stack;
 mod lab;
 mod model;
 mod outside;
+mod own_program;
 mod report;
 mod stdout;
 mod steps;

@@ -196,6 +196,7 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
             command: format!("{name} --threads {}", bench.vcpus),
             prepare: None,
             stands_for: Some(other.into()),
+            in_place: false,
         }),
     };
     match bench.name {

@@ -2,7 +2,7 @@
 //! Measuring workloads in guests of every tick mode, interleaved, into one results file.
 
 mod environment;
-mod prepared;
+pub mod prepared;
 mod runner;
 mod sample;
 mod schedule;

@@ -3,7 +3,6 @@
 
 use super::{
     environment,
-    prepared::{self, Prepared},
     schedule::{self, Worker},
     settings::Settings,
     store,
@@ -51,14 +50,13 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
         .count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
-        let prepared = prepared::ensure(&settings.plan.workloads, events)?;
         let more = match results.wants_another_round() {
             true => settings.plan.subjects.len(),
             false => 0,
         };
         let missing = (schedule::order(&results.plan).count() - resumed).max(more);
         let mut workers: Vec<HostWorker> = (0..jobs(settings, &spec, missing))
-            .map(|_| worker(settings, spec.clone(), prepared.clone()))
+            .map(|_| worker(settings, spec.clone()))
             .collect();
         let first = settings.plan.subjects.first().copied();
         let first = first.context("a plan has a subject")?.host;
@@ -80,7 +78,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     })
 }
 
-fn worker(settings: &Settings, spec: HostSpec, prepared: Prepared) -> HostWorker<'_> {
+fn worker(settings: &Settings, spec: HostSpec) -> HostWorker<'_> {
     HostWorker {
         spec,
         tools: &settings.tools,
@@ -89,7 +87,7 @@ fn worker(settings: &Settings, spec: HostSpec, prepared: Prepared) -> HostWorker
             memory: settings.memory,
             disk: settings.disk,
             append: Vec::new(),
-            prepared,
+            prepared: settings.prepared.clone(),
         },
         plan: settings.plan.clone(),
         host: None,

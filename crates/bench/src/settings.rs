@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a bench is asked to do.
 
+use super::prepared::Prepared;
 use paratick_build::tools::Tools;
 use paratick_core::{results::Plan, size::Size};
 use paratick_machine::{accel::Accel, spec::Backend};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// A kernel image, and what is known of it.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Settings {
     /// None where the backend boots none.
     pub host_kernel: Option<Kernel>,
     pub tools: Tools,
+    /// What the plan's programs need.
+    pub prepared: Arc<Prepared>,
     pub backend: &'static dyn Backend,
     pub accel: Accel,
     pub memory: Size,

@@ -21,7 +21,7 @@ use paratick_core::{
     wire::{Disk, GuestConfig},
 };
 use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// What guests are made of.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub struct GuestPattern {
     pub disk: Option<Size>,
     pub append: Vec<String>,
     /// What its programs need.
-    pub prepared: Prepared,
+    pub prepared: Arc<Prepared>,
 }
 
 /// A host that is booted when it is first needed, and again after a guest has failed on it.

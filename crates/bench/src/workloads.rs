@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running a plan's workloads in guests that are up.
 
-use super::{
-    prepared::{self, Prepared},
-    sample,
-};
+use super::{prepared::Prepared, sample};
 use anyhow::Result;
 use paratick_core::{
     catalogue::{programs, workloads},
     idle::IdleEntries,
-    results::{Doing, Fault, Plan, PlannedWorkload, Program},
+    results::{Doing, Fault, Plan, PlannedWorkload},
     workload::Report,
 };
 use paratick_machine::{
@@ -192,10 +189,10 @@ fn preparation(
 ) -> Option<Vec<String>> {
     let program = workload.program.as_ref()?;
     let folder = folder(workload);
-    if let Some(stocked) = prepared.get(&workload.workload) {
-        return Some(prepared::preparation(stocked, agent, &folder));
+    if let Some(argv) = prepared.preparation(program, agent, &folder) {
+        return Some(argv);
     }
-    let script = match has_io && programs::is_io(workload) {
+    let script = match program.in_place || has_io && programs::is_io(workload) {
         true => "true".into(),
         false => programs::preparation(program, agent),
     };
@@ -223,20 +220,20 @@ fn run_one(
     more: &[&str],
 ) -> Result<Attempt<Report>> {
     let (work, window) = (workload.work.to_string(), window.to_string());
-    let (name, command) = match &workload.program {
-        None => (workloads::agents_name(&workload.workload), None),
-        Some(Program { command, .. }) => ("program", Some(command.as_str())),
+    let name = match &workload.program {
+        None => workloads::agents_name(&workload.workload),
+        Some(_) => "program",
     };
     let mut argv = vec![
         agent, "workload", name, "--work", &work, "--window", &window,
     ];
     argv.extend(more);
-    argv.extend(
-        command
-            .map(|command| ["--root", programs::ROOT, "--", "sh", "-c", command])
-            .into_iter()
-            .flatten(),
-    );
+    if let Some(program) = &workload.program {
+        if !program.in_place {
+            argv.extend(["--root", programs::ROOT]);
+        }
+        argv.extend(["--", "sh", "-c", &program.command]);
+    }
     let result = guest.exec(exec(argv, workload))?;
     Ok(checked(&result)
         .and_then(|result| sample::report(&result.stdout).map_err(|error| format!("{error:#}"))))

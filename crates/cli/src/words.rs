@@ -63,6 +63,11 @@ pub fn step(step: &Step) -> String {
             }
         }
         Step::BeginningSet { set, number, sets } => format!("{set} ({number} of {sets})"),
+        Step::RunningOnce { workload, limit } => format!(
+            "running {workload} once on this machine to find the files that it reads, \
+             for {} s at most",
+            limit.as_secs_f32()
+        ),
         Step::MakingInput { workload } => format!("making the input of {workload}"),
         Step::Measuring { boot, rounds } => {
             format!("round {} of {rounds}: {}", boot.round, boot.subject)

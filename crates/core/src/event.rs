@@ -81,7 +81,7 @@ pub enum Step<'a> {
     ResultsGoTo {
         output: &'a Path,
     },
-    /// How long it will take on so many idle CPUs; nobody knows of the `unknown` sets.
+    /// How long it will take on so many idle CPUs; nobody knows of the `unknown` sets and programs.
     Estimating {
         minutes: u64,
         cpus: u32,
@@ -95,6 +95,11 @@ pub enum Step<'a> {
     },
     MakingInput {
         workload: &'a str,
+    },
+    /// A program of the user's own, to find the files that it reads.
+    RunningOnce {
+        workload: &'a str,
+        limit: Duration,
     },
     Measuring {
         boot: Boot,
@@ -134,7 +139,7 @@ pub enum Warning<'a> {
     },
     NothingToCompareWith,
     WorldSwitchesNotCounted,
-    /// Its input could not be made on the machine.
+    /// It could not be run on the machine.
     PreparedInGuests {
         workload: &'a str,
         why: &'a str,

@@ -115,7 +115,7 @@ pub struct PlannedWorkload {
 }
 
 /// A program of the guest's distribution, or the user's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Program {
     /// For `sh -c`, with the number of threads put in.
     pub command: String,
@@ -123,6 +123,9 @@ pub struct Program {
     pub prepare: Option<String>,
     /// The workload of the paper's suite in whose place it runs.
     pub stands_for: Option<String>,
+    /// Runs from the guest's own root, over 9p, instead of from its memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
 }
 
 fn one() -> u32 {

@@ -37,8 +37,13 @@ impl RunFolder {
         if base.as_os_str().len() + 24 + LONGEST > SOCKET_PATH {
             base = std::env::temp_dir().join("paratick-run");
         }
-        fs_err::create_dir_all(&base)?;
-        sweep(&base);
+        RunFolder::create_in(&base, keep)
+    }
+
+    /// In the folder `base`, which is made.
+    pub fn create_in(base: &Path, keep: bool) -> Result<RunFolder> {
+        fs_err::create_dir_all(base)?;
+        sweep(base);
         let path = base.join(name());
         fs_err::create_dir(&path)?;
         lock_table().insert(path.clone());
@@ -69,10 +74,12 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        lock_table().remove(&self.path);
+        // Until it is gone: a signal that comes meanwhile waits for it in `clean_up`.
+        let mut live = lock_table();
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.path);
         }
+        live.remove(&self.path);
     }
 }
 

@@ -10,7 +10,11 @@ use crate::{
     report, signals,
 };
 use anyhow::Result;
-use paratick_bench::{self, timeline, BadOutput, Kernel, Outcome, Settings};
+use paratick_bench::{
+    self,
+    prepared::{self, Prepared},
+    timeline, BadOutput, Kernel, Outcome, Settings,
+};
 use paratick_build::{
     progress::{Event, Events, Step, Warning},
     tools::{self, Tools},
@@ -23,8 +27,10 @@ use paratick_core::{
 };
 use paratick_view::terminal;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -43,11 +49,14 @@ pub struct Bench {
     written: Written,
     output: PathBuf,
     started: String,
+    /// For the one run of each program on this machine.
+    pub(super) prepare_limit: Duration,
 }
 
 /// What guests and hosts are made of.
 struct Parts {
     tools: Tools,
+    prepared: Arc<Prepared>,
     kernel: Kernel,
     host_kernel: Option<Kernel>,
 }
@@ -83,6 +92,7 @@ impl Bench {
             written,
             output,
             started,
+            prepare_limit: prepared::LIMIT,
         };
         bench.check_outputs()?;
         tools::find_agent()?;
@@ -132,7 +142,10 @@ impl Bench {
         events(Step::ResultsGoTo { output }.into());
         self.warn(&mut events);
         self.announce_time(&mut events);
-        let parts = self.parts(&mut events)?;
+        // First: a program of the user's own that cannot run is found out before anything is built.
+        let workloads = self.sets.iter().flat_map(|set| &set.plan.workloads);
+        let prepared = prepared::ensure(workloads, self.prepare_limit, &mut events)?;
+        let parts = self.parts(prepared, &mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
@@ -184,7 +197,7 @@ impl Bench {
         let mut events = |event: Event| progress.show(event);
         events(Step::TracingModes.into());
         let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
-        let parts = self.parts(&mut events)?;
+        let parts = self.parts(Prepared::default(), &mut events)?;
         let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
         for problem in &traced.problems {
             events(Warning::Problem(problem).into());
@@ -192,12 +205,13 @@ impl Bench {
         paratick_bench::write(file, &traced)
     }
 
-    fn parts(&self, events: Events) -> Result<Parts> {
+    fn parts(&self, prepared: Prepared, events: Events) -> Result<Parts> {
         let host = &self.options.host;
         let tools = host.host.tools(Some(events))?;
         let (kernel, host_kernel) = host.kernels.ensure(events)?;
         Ok(Parts {
             tools,
+            prepared: Arc::new(prepared),
             kernel,
             host_kernel: host.host.boots().then_some(host_kernel),
         })
@@ -213,6 +227,7 @@ impl Bench {
             host_kernel: parts.host_kernel.clone(),
             tools: parts.tools.clone(),
             backend: self.options.host.host,
+            prepared: parts.prepared.clone(),
             accel: self.options.host.emulation.accel,
             memory: set.memory,
             disk: set.disk,
@@ -265,8 +280,8 @@ impl Bench {
         let trace = self.options.report.then(|| timeline::set(0).estimate(1));
         let known = sets.chain(trace.flatten());
         let minutes = known.sum::<Duration>().as_secs().div_ceil(60);
-        let unknown = self.sets.iter().filter(|set| set.estimate(cpus).is_none());
-        let unknown: Vec<_> = unknown.map(|set| set.name.as_str()).collect();
+        let unknown: BTreeSet<_> = self.sets.iter().flat_map(Set::unmeasured).collect();
+        let unknown = Vec::from_iter(unknown);
         if minutes > 0 {
             let estimate = Step::Estimating {
                 minutes,

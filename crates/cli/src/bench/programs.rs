@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     errors::usage,
-    options::{once, Disk, Scale},
+    options::{duration, once, Disk, Scale},
 };
 use anyhow::Result;
 use clap::Args;
@@ -17,7 +17,7 @@ use paratick_core::catalogue::{
     sets::{self, GuestSize},
 };
 use paratick_core::results::{PlannedWorkload, Program};
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 #[derive(Args)]
 pub struct Sequential {
@@ -63,9 +63,17 @@ struct Programs {
     /// Programs to run, by name [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<String>,
-    /// A program of your own; {threads} in its command is the number of vCPUs
+    /// A program of your own; {threads} in its command is the number of vCPUs.  It is run once on
+    /// this machine, as you and in an empty folder, to find the files that guests need in memory
     #[arg(long = "program", value_name = "NAME=COMMAND", value_parser = own)]
     own: Vec<(String, String)>,
+    /// How long a program may take on this machine: seconds, or with s, m or h
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    prepare_limit: Duration,
+    /// Run programs of your own in guests only.  They read their files over 9p then, and with each
+    /// come exits that are not the program's
+    #[arg(long, requires = "own")]
+    no_prepare: bool,
     #[command(flatten)]
     scale: Scale,
 }
@@ -73,7 +81,9 @@ struct Programs {
 pub fn sequential(options: Sequential) -> Result<ExitCode> {
     let programs = options.programs.workloads(None)?;
     let set = sets::sequential(programs, options.programs.scale.get());
-    Bench::new(options.common, "sequential", vec![set], Written::File)?.run()
+    let mut bench = Bench::new(options.common, "sequential", vec![set], Written::File)?;
+    bench.prepare_limit = options.programs.prepare_limit;
+    bench.run()
 }
 
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
@@ -87,7 +97,9 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
         ))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
-    Bench::new(options.common, "multithreaded", all, Written::Folder)?.run()
+    let mut bench = Bench::new(options.common, "multithreaded", all, Written::Folder)?;
+    bench.prepare_limit = options.programs.prepare_limit;
+    bench.run()
 }
 
 pub fn io(options: Io) -> Result<ExitCode> {
@@ -128,7 +140,8 @@ impl Programs {
         let chosen: Vec<_> = all.iter().filter(|program| wanted(&program.name)).collect();
         let packages = chosen.iter().flat_map(|program| &program.packages);
         let packages = packages.map(String::as_str);
-        requirements::check(packages.chain([programs::TRACER]))?;
+        let tracer = (!none || !self.no_prepare).then_some(programs::TRACER);
+        requirements::check(packages.chain(tracer))?;
         let mut workloads: Vec<_> = chosen
             .into_iter()
             .map(|program| program.planned(threads))
@@ -151,6 +164,7 @@ impl Programs {
                     command: command.replace("{threads}", &threads.to_string()),
                     prepare: None,
                     stands_for: None,
+                    in_place: self.no_prepare,
                 }),
             });
         }

@@ -22,7 +22,7 @@ use paratick_core::{
 };
 use paratick_machine::backend::EMULATED;
 use paratick_view::terminal;
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 const MODES: &str = "tickless-stop,tickless,paratick";
 /// Of each guest.
@@ -112,6 +112,7 @@ impl Options {
             host_kernel: Some(host_kernel),
             tools,
             backend: EMULATED,
+            prepared: Arc::default(),
             accel: self.emulation.accel,
             memory: MEMORY,
             disk: (self.workload.workload == "block").then_some(DISK),

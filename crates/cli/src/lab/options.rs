@@ -19,7 +19,7 @@ use paratick_core::{
     wire::{self, GuestConfig, MachineType},
 };
 use paratick_machine::spec::{Clock, HostSpec};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 const MEMORY: Size = Size::mib(512);
 
@@ -127,27 +127,6 @@ impl Common {
     }
 }
 
-/// `30`, `30s`, `5m`, `2h`; wall-clock time.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || {
-        format!(
-            "'{text}' is not a time\n\
-            hint: write seconds, or a number with s, m or h, such as 90s or 5m"
-        )
-    };
-    let (digits, unit) = match text.chars().last() {
-        Some('s') => (&text[..text.len() - 1], 1.0),
-        Some('m') => (&text[..text.len() - 1], 60.0),
-        Some('h') => (&text[..text.len() - 1], 3600.0),
-        _ => (text, 1.0),
-    };
-    let seconds: f64 = digits.parse().map_err(|_| bad())?;
-    match Duration::try_from_secs_f64(seconds * unit) {
-        Ok(limit) if limit > Duration::ZERO => Ok(limit),
-        _ => Err(bad()),
-    }
-}
-
 fn console() -> paratick_machine::ConsoleSink {
     Arc::new(|place, line| errln!("{place}: {line}"))
 }
@@ -155,19 +134,4 @@ fn console() -> paratick_machine::ConsoleSink {
 /// Where the agent is, so that its absence is known before anything is built.
 pub fn check_agent() -> Result<()> {
     tools::find_agent().map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_as_people_write_them() {
-        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
-        for text in ["", "s", "0", "-1", "soon", "1d"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 }

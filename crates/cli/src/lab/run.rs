@@ -3,10 +3,10 @@
 
 use super::{
     dry_run,
-    options::{check_agent, duration, Common, Plan},
+    options::{check_agent, Common, Plan},
 };
 use crate::{
-    options::Format,
+    options::{duration, Format},
     print::{errln, out, pass_on},
     progress::Progress,
 };

@@ -14,7 +14,7 @@ pub use output::{Format, Scale};
 use crate::errors::usage;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser, TypedValueParser};
-use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
 use strum::VariantNames;
 
 /// The values of an option, by their names; help and errors list them.
@@ -41,5 +41,41 @@ pub fn once<T: PartialEq + Display>(items: &[T], what: &str, option: &str) -> Re
             items[place]
         ))),
         None => Ok(()),
+    }
+}
+
+/// `30`, `30s`, `5m`, `2h`; wall-clock time.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || {
+        format!(
+            "'{text}' is not a time\n\
+             hint: write seconds, or a number with s, m or h, such as 90s or 5m"
+        )
+    };
+    let (digits, unit) = match text.chars().last() {
+        Some('s') => (&text[..text.len() - 1], 1.0),
+        Some('m') => (&text[..text.len() - 1], 60.0),
+        Some('h') => (&text[..text.len() - 1], 3600.0),
+        _ => (text, 1.0),
+    };
+    let seconds: f64 = digits.parse().map_err(|_| bad())?;
+    match Duration::try_from_secs_f64(seconds * unit) {
+        Ok(limit) if limit > Duration::ZERO => Ok(limit),
+        _ => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
+        for text in ["", "s", "0", "-1", "soon", "1d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 }

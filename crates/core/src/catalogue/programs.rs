@@ -149,9 +149,10 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
 }
 
 /// What shows on the machine which files a workload's program reads: itself, and for fio's jobs,
-/// which all read the same, one that writes to a file instead of the guest's disk.
+/// which all read the same, one that writes to a file instead of the guest's disk.  None: there is
+/// nothing to show.
 pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
-    let program = planned.program.as_ref()?;
+    let program = planned.program.as_ref().filter(|one| !one.in_place)?;
     if is_io(planned) {
         let command = io()
             .into_iter()
@@ -165,7 +166,13 @@ pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
             ..program.clone()
         });
     }
-    program.stands_for.as_ref().map(|_| program.clone())
+    Some(program.clone())
+}
+
+/// Not the user's own.
+pub fn is_listed(planned: &PlannedWorkload) -> bool {
+    let own = |program: &Program| program.stands_for.is_none() && !is_io(planned);
+    !planned.program.as_ref().is_some_and(own)
 }
 
 /// One of the list's jobs; a user's may read other files.
@@ -216,6 +223,7 @@ impl ProgramSpec {
                 command,
                 prepare: self.prepare.clone(),
                 stands_for: Some(self.stands_for.clone()),
+                in_place: false,
             },
         )
     }
@@ -241,6 +249,7 @@ impl IoSpec {
                 command: self.command.clone(),
                 prepare: None,
                 stands_for: None,
+                in_place: false,
             },
         )
     }
@@ -335,6 +344,7 @@ mod tests {
             command: "echo 'a b'".into(),
             prepare: None,
             stands_for: None,
+            in_place: false,
         };
         let script = preparation(&program, "agent");
         let begin = "set -e\ntrue\nstrace";

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the benches measure: one set is guests of one size, and what runs in them.
 
-use super::workloads::{self, Quick};
+use super::{
+    programs::is_listed,
+    workloads::{self, Quick},
+};
 use crate::{
     exit_cost,
     mode::{Mode, TickMode},
@@ -232,7 +235,17 @@ impl Takes {
 }
 
 impl Set {
-    /// How long it takes on so many CPUs, without rounds that are added; none: nobody knows.
+    /// What in it takes a time that is not known: all of it, or programs of the user's own.
+    pub fn unmeasured(&self) -> Vec<&str> {
+        let own = self.plan.workloads.iter().filter(|one| !is_listed(one));
+        match self.takes {
+            None => vec![&self.name],
+            Some(_) => own.map(|one| one.workload.as_str()).collect(),
+        }
+    }
+
+    /// How long it takes on so many CPUs, without rounds that are added and programs of the user's
+    /// own; none: nobody knows.
     pub fn estimate(&self, cpus: u32) -> Option<Duration> {
         let plan = &self.plan;
         let guests = plan.subjects.len() as f64 * f64::from(plan.rounds);
@@ -247,7 +260,7 @@ impl Set {
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(13.0, 2.75 * programs.len() as f64)),
+        takes: Some(Takes::of(13.0, 2.75 * listed(&programs))),
         ..programs_on(1, "sequential", "sequential".into(), programs, scale)
     }
 }
@@ -255,7 +268,7 @@ pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{size}");
-    let runs = programs.len() as f64;
+    let runs = listed(&programs);
     let takes = size.takes();
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
@@ -329,6 +342,11 @@ fn programs_on(
         takes: None,
         parallel_clock: false,
     }
+}
+
+/// How many of them somebody has measured.
+fn listed(programs: &[PlannedWorkload]) -> f64 {
+    programs.iter().filter(|one| is_listed(one)).count() as f64
 }
 
 fn of_table1(name: &str, work: u64) -> PlannedWorkload {

@@ -196,6 +196,7 @@ fn cells_that_did_something_else_are_not_compared() {
         command: "sort data".into(),
         prepare: None,
         stands_for: None,
+        in_place: false,
     });
     let report = compare(&results(&CALM), &after, &Gates::default());
     assert!(report.unlike[0].why.contains("`sort data` after"));

@@ -321,6 +321,7 @@ fn the_document_describes_every_field_and_no_other() {
         command: "x264 video.y4m".into(),
         prepare: None,
         stands_for: None,
+        in_place: true,
     });
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
