@@ -78,7 +78,10 @@ fn results(cells: &[(&str, &str, u64)]) -> Value {
         "tool_version": "0.1.0",
         "bench": "quick",
         "started": "2026-01-01T00:00:00Z",
-        "plan": {"vcpus": 2, "modes": ["tickless", "paratick", "periodic"], "workloads": [], "rounds": 4, "repeats": 2},
+        "plan": {
+            "vcpus": 2, "modes": ["tickless", "paratick", "periodic"], "workloads": [],
+            "rounds": 4, "repeats": 2,
+        },
         "environment": {
             "kernel_version": "6.12.1", "host_kernel_version": "6.12.1",
             "configuration": {
