@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Standard output that takes no more.
 
-use crate::support::paratick;
+use crate::support::{paratick, Checkout};
 use std::{
     fs::OpenOptions,
+    io::PipeWriter,
     process::{Command, Output, Stdio},
 };
 
@@ -18,11 +19,72 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Of which nobody reads the other end.
+fn unread() -> PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
+
+#[test]
+fn no_verb_panics_where_nobody_reads() {
+    let checkout = Checkout::new();
+    for line in [
+        "--help",
+        "--version",
+        "help",
+        "bench quick --help",
+        "bench show RECORDED",
+        "bench show RECORDED --format json",
+        "bench quick --no-such-option",
+        "compare RECORDED RECORDED",
+        "compare RECORDED /no/such/file",
+        "doctor",
+        "doctor --format json",
+        "emulator status",
+        "kernel check --quick",
+        "kernel tree",
+        "lab run --dry-run --kernel RECORDED -- true",
+        "lab run -- no-such-command",
+        "model",
+        "model table1 --format json",
+        "model --from RECORDED",
+        "report RECORDED --output /no/such/folder/page.html",
+    ] {
+        let words = line.split(' ').map(|word| match word {
+            "RECORDED" => RECORDED.to_string(),
+            word => word.to_string(),
+        });
+        let words: Vec<_> = words.collect();
+        let run = || {
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            let prepared = checkout.paratick(&words);
+            let mut command = Command::new(prepared.get_program());
+            let set = |(name, value): (_, Option<_>)| Some((name, value?));
+            command
+                .args(&words)
+                .envs(prepared.get_envs().filter_map(set));
+            command
+                .env("PARATICK_QEMU", "/bin/true")
+                .env("PARATICK_AGENT", "/bin/true");
+            command
+        };
+        let heard = run().output().unwrap().status.code();
+        let output = run().stdout(unread()).output().unwrap();
+        assert!(
+            !said(&output).contains("panicked"),
+            "{line}: {}",
+            said(&output)
+        );
+        assert_eq!(output.status.code(), heard, "{line}");
+        let unheard = run().stdout(unread()).stderr(unread()).status().unwrap();
+        assert_eq!(unheard.code(), heard, "{line}");
+    }
+}
+
 #[test]
 fn a_reader_that_has_enough_is_no_error() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let output = table1().stdout(writer).output().unwrap();
+    let output = table1().stdout(unread()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(said(&output), "");
 }
