@@ -29,76 +29,6 @@ fn refused(args: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn a_mode_that_does_not_exist_is_named_with_those_that_do() {
-    refused(
-        &["--modes", "tickless,fast"],
-        &["'fast'", "tickless-stop", "+poll"],
-    );
-    refused(&["--modes", "paratick+pol"], &["'paratick+pol'"]);
-    refused(&["--modes", ""], &["''"]);
-}
-
-#[test]
-fn a_workload_that_does_not_exist_is_named_with_those_that_do() {
-    refused(&["--workloads", "idle,sort"], &["'sort'", "pingpong"]);
-}
-
-#[test]
-fn what_is_named_twice_is_refused() {
-    refused(
-        &["--modes", "tickless,paratick,tickless"],
-        &["mode tickless is named twice"],
-    );
-    refused(
-        &["--workloads", "cpu,cpu"],
-        &["workload cpu is named twice", "--repeat"],
-    );
-}
-
-#[test]
-fn numbers_out_of_range_are_refused() {
-    refused(&["--vcpus", "0"], &["--vcpus"]);
-    refused(&["--vcpus", "128"], &["--vcpus"]);
-    refused(&["--rounds", "0"], &["--rounds"]);
-    refused(&["--repeat", "many"], &["--repeat"]);
-    refused(&["--memory", "64M"], &["64M", "128M"]);
-    refused(&["--memory", "much"], &["'much'"]);
-}
-
-#[test]
-fn a_kernel_that_is_not_there_is_told_with_what_could_be() {
-    refused(
-        &["--kernel", "/no/such/bzImage"],
-        &["/no/such/bzImage", "6.12"],
-    );
-    refused(&["--host-kernel", "./none"], &["./none"]);
-}
-
-#[test]
-fn modes_that_a_kernel_does_not_have_are_not_measured_under_a_false_name() {
-    refused(&["--kernel", "6.12-base"], &["6.12-base", "tickless-stop"]);
-    refused(
-        &["--kernel", "6.12-base", "--modes", "tickless,paratick+poll"],
-        &["no mode paratick+poll"],
-    );
-}
-
-#[test]
-fn options_for_a_lab_are_refused_where_the_machine_is_the_host() {
-    refused(
-        &["--host", "here", "--host-kernel", "6.12"],
-        &["--host-kernel", "--host here"],
-    );
-}
-
-#[test]
-fn an_output_that_cannot_be_written_is_known_at_once() {
-    for path in ["/proc/r.json", "/no/such/folder/r.json", "/dev/null", "/"] {
-        refused(&["--output", path], &[path, "--output"]);
-    }
-}
-
-#[test]
 fn a_file_of_another_kind_is_not_overwritten() {
     let folder = TempDir::new().unwrap();
     let notes = folder.path().join("notes.json");
@@ -124,17 +54,6 @@ fn nothing_to_resume_is_said() {
     refused(
         &["--resume", "--output", path],
         &["nothing to resume", path],
-    );
-}
-
-#[test]
-fn without_its_agent_it_could_not_run() {
-    let cache = TempDir::new().unwrap();
-    let output = quick(&cache, &[]).assert().code(69).get_output().clone();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("/no/such/agent") && said.contains("hint: "),
-        "{said}"
     );
 }
 
@@ -173,26 +92,6 @@ fn a_recorded_file_is_shown_as_tables_and_as_json() {
 }
 
 #[test]
-fn a_file_that_holds_no_results_is_not_shown() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("r.json");
-    let path = file.to_str().unwrap().to_string();
-    let refused = |why: &str| {
-        let shown = paratick(&["bench", "show", &path]).assert().code(2);
-        let said = String::from_utf8(shown.get_output().stderr.clone()).unwrap();
-        assert!(
-            said.contains(&path) && said.contains(why) && said.contains("hint: "),
-            "{said}"
-        );
-    };
-    refused("No such file");
-    fs::write(&file, "{\"schema\": \"paratick-results/1\", \"cells\": [").unwrap();
-    refused("ends in the middle");
-    fs::write(&file, "[]").unwrap();
-    refused("not a results file");
-}
-
-#[test]
 fn names_in_a_file_do_not_steer_the_terminal() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("r.json");
@@ -213,47 +112,4 @@ fn names_in_a_file_do_not_steer_the_terminal() {
         );
         assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said:?}");
     }
-}
-
-/// The same for the benches of programs.
-fn refused_program(args: &[&str], words: &[&str]) {
-    let cache = TempDir::new().unwrap();
-    let mut command = paratick(&["bench"]);
-    command
-        .args(args)
-        .env("PARATICK_CACHE", cache.path())
-        .env("PARATICK_AGENT", "/no/such/agent");
-    let output = command.assert().code(2).get_output().clone();
-    let said = String::from_utf8(output.stderr).unwrap();
-    for word in words {
-        assert!(said.contains(word), "{args:?} said {said}");
-    }
-    assert!(output.stdout.is_empty());
-}
-
-#[test]
-fn programs_tests_and_sizes_that_do_not_exist_are_named_with_those_that_do() {
-    let unknown = ["sequential", "--programs", "x264,quake"];
-    refused_program(&unknown, &["no program 'quake'", "povray", "hint: "]);
-    // The agent's own kernels need threads.
-    let kernel = ["sequential", "--programs", "stencil"];
-    refused_program(&kernel, &["no program 'stencil'"]);
-    let size = ["multithreaded", "--sizes", "small,huge"];
-    refused_program(&size, &["'huge'", "medium"]);
-    let test = ["io", "--tests", "seqr-5k"];
-    refused_program(&test, &["no test 'seqr-5k'", "seqr-4k", "hint: "]);
-}
-
-#[test]
-fn a_disk_that_is_too_small_and_a_bad_program_of_ones_own_are_refused() {
-    let disk = ["io", "--disk", "16M"];
-    refused_program(&disk, &["--disk 16M is too small", "64M", "hint: "]);
-    let own = ["sequential", "--program", "sha256sum /bin/bash"];
-    refused_program(&own, &["NAME=COMMAND"]);
-    let taken = ["sequential", "--programs", "sort", "--program", "sort=true"];
-    refused_program(&taken, &["--program sort="]);
-    let time = ["sequential", "--program", "a=b", "--prepare-limit", "soon"];
-    refused_program(&time, &["'soon' is not a time", "hint: "]);
-    let nothing = ["sequential", "--no-prepare"];
-    refused_program(&nothing, &["--program <NAME=COMMAND>"]);
 }

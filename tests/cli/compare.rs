@@ -232,19 +232,3 @@ fn a_file_that_cannot_be_read_is_named_with_the_reason() {
     fs::remove_file(pair.folder.path().join("before.json")).unwrap();
     pair.refused(&["before.json", "No such file"]);
 }
-
-#[test]
-fn arguments_are_checked_before_files_are_read() {
-    let refused = |args: &[&str], word: &str| {
-        let run = paratick(&[&["compare"], args].concat()).assert().code(2);
-        let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-        assert!(said.contains(word), "{args:?} said {said}");
-    };
-    refused(&[], "BEFORE.json");
-    refused(&["a.json"], "AFTER.json");
-    refused(&["a", "b", "--threshold", "much"], "percentage");
-    refused(&["a", "b", "--threshold=-1"], "percentage");
-    refused(&["a", "b", "--minimum", "exits"], "exits=25");
-    refused(&["a", "b", "--minimum", "speed=1"], "duration_ns");
-    refused(&["a", "b", "--fail-on", "less"], "more");
-}

@@ -40,24 +40,6 @@ fn status_names_the_users_own_emulator() {
     assert!(said.contains("world switches are not counted"), "{said}");
 }
 
-#[test]
-fn stress_wants_one_program_that_exists() {
-    let cache = TempDir::new().unwrap();
-    let both = ["stress", "--qemu", "/bin/true", "--unfixed"];
-    emulator(&cache, &both).assert().code(2);
-    let output = emulator(&cache, &["stress", "--qemu", "/no/such/qemu"])
-        .assert()
-        .code(69)
-        .get_output()
-        .stderr
-        .clone();
-    let said = String::from_utf8(output).unwrap();
-    assert!(
-        said.contains("/no/such/qemu") && said.contains("hint:"),
-        "{said}"
-    );
-}
-
 /// What a dry run of `lab run` prints.
 fn dry_run(options: &[&str]) -> String {
     let dir = TempDir::new().unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: from patches to a tree and back.
 
-use crate::support::{paratick, Checkout, AUTHOR, MORE, SECOND};
+use crate::support::{Checkout, AUTHOR, MORE, SECOND};
 use std::{
     fs,
     process::Command as Process,
@@ -299,9 +299,4 @@ fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
         }
         thread::sleep(Duration::from_millis(50));
     }
-}
-
-#[test]
-fn a_wrong_verb_is_wrong_usage() {
-    paratick(&["kernel", "destroy"]).assert().code(2);
 }

@@ -36,41 +36,6 @@ fn fails(command: &mut Command, code: i32) -> String {
 }
 
 #[test]
-fn wrong_options_are_usage_errors_that_say_what_is_right() {
-    for (options, hint) in [
-        (&["--mode", "fast"][..], "periodic, tickless"),
-        (&["--mode", "paratick+spin"], "+poll"),
-        (&["--memory", "lots"], "512M or 2G"),
-        (&["--memory", "16M"], "at least 128M"),
-        (&["--disk", "0"], "512M or 2G"),
-        (&["--vcpus", "0"], "1..=127"),
-        (&["--vcpus", "4", "--host-cpus", "4"], "one CPU more"),
-        (&["--timeout", "soon"], "90s or 5m"),
-        (&["--accel", "xen"], "[possible values: auto, kvm, tcg]"),
-        (&["--host", "there"], "here"),
-        (&["--host", "here", "--host-cpus", "4"], "omit it"),
-    ] {
-        let error = fails(&mut Lab::new().run(options, &["true"]), 2);
-        assert!(error.contains(hint), "{options:?}: {error}");
-    }
-}
-
-#[test]
-fn a_run_without_a_command_is_a_usage_error() {
-    let error = fails(&mut paratick(&["lab", "run"]), 2);
-    assert!(error.contains("<COMMAND>"), "{error}");
-}
-
-#[test]
-fn a_missing_command_is_known_before_anything_boots() {
-    let error = fails(&mut Lab::new().run(&[], &["no-such-program"]), 127);
-    assert!(
-        error.contains("no-such-program") && error.contains("hint:"),
-        "{error}"
-    );
-}
-
-#[test]
 fn a_command_that_the_guest_would_not_see_is_refused() {
     let program = tempfile::Builder::new().tempfile_in("/tmp").unwrap();
     let path = program.path().to_str().unwrap();

@@ -12,6 +12,7 @@ mod lab;
 mod model;
 mod outside;
 mod own_program;
+mod refusals;
 mod report;
 mod stdout;
 mod steps;

@@ -4,7 +4,7 @@
 use crate::support::{paratick, Checkout};
 use std::{
     fs::OpenOptions,
-    io::PipeWriter,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Command, Output, Stdio},
 };
 
@@ -20,8 +20,8 @@ fn said(output: &Output) -> String {
 }
 
 /// Of which nobody reads the other end.
-fn unread() -> PipeWriter {
-    std::io::pipe().unwrap().1
+fn unread() -> OwnedFd {
+    UnixStream::pair().unwrap().1.into()
 }
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");

@@ -2,7 +2,7 @@
 //! `paratick emulator`: the QEMU that the lab runs hosts and guests with.
 
 use crate::{options::KernelName, print::outln, progress::Progress};
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Result};
 use clap::Subcommand;
 use paratick_bench::stress::{Stress, Verdict};
 use paratick_build::{
@@ -106,9 +106,10 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<
 }
 
 fn program(qemu: &Path) -> Result<PathBuf> {
-    qemu.canonicalize().with_context(|| {
-        format!(
-            "no program {}\nhint: name a qemu-system-x86_64, or omit --qemu to try the lab's",
+    qemu.canonicalize().map_err(|error| {
+        anyhow!(
+            "cannot try {}: {error}\n\
+             hint: name a qemu-system-x86_64, or omit --qemu to try the lab's",
             qemu.display()
         )
     })

@@ -74,9 +74,9 @@ fn named<C: CommandFactory>(kind: ErrorKind) -> (String, &'static str) {
         words.push(argument);
         command = sub;
     }
-    let lists = match kind == ErrorKind::UnknownArgument || !command.has_subcommands() {
-        true => "the options",
-        false => "the commands",
+    let lists = match kind {
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => "the commands",
+        _ => "the options",
     };
     (words.join(" "), lists)
 }

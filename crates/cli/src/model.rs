@@ -176,8 +176,11 @@ fn read(path: &Path) -> Result<Workload> {
     let text = input::text("model", path, "a TOML file as docs/model.md describes it")?;
     toml::from_str(&text).map_err(|error| {
         // The parser ends its picture of the line with a line break.
-        let error = error.to_string();
-        let hint = "docs/model.md describes the file and has an example";
-        input::wrong("model", path, format!("{}\nhint: {hint}", error.trim_end()))
+        let error = error.to_string().trim_end().to_string();
+        let hint = match error.contains("\nhint: ") {
+            true => "",
+            false => "\nhint: docs/model.md describes the file and has an example",
+        };
+        input::wrong("model", path, error + hint)
     })
 }
