@@ -113,6 +113,8 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
         "1G",
         "--disk",
         "64M",
+        "--halt-poll",
+        "200000",
     ];
     let output = lab.run(&options, &["true"]).assert().code(0);
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
@@ -123,6 +125,7 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
         "-icount shift=0",
         "truncate -s 64M",
         "name=paratick.host",
+        "kvm.halt_poll_ns=200000",
     ] {
         assert!(host.contains(part), "{part}: {host}");
     }

@@ -140,6 +140,12 @@ impl From<Mode> for Subject {
 }
 
 impl Subject {
+    /// Every mode on a host with each of the settings.
+    pub fn each(modes: &[Mode], settings: &[HostSettings]) -> Vec<Subject> {
+        let on = |host| modes.iter().map(move |&mode| Subject { mode, host });
+        settings.iter().copied().flat_map(on).collect()
+    }
+
     /// Another mode on a host with the same settings.
     pub fn with(self, mode: Mode) -> Subject {
         Subject { mode, ..self }

@@ -4,7 +4,11 @@
 use crate::options::{number, Format, HostChoice, Memory};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::{catalogue::sets::Set, mode::Mode, subject::Subject};
+use paratick_core::{
+    catalogue::sets::Set,
+    mode::Mode,
+    subject::{HostSettings, Subject},
+};
 use std::{ops::RangeInclusive, path::PathBuf};
 
 const TIMES: RangeInclusive<u32> = 1..=1000;
@@ -62,12 +66,15 @@ impl Common {
         }
     }
 
-    /// Replaces what the user chose in one of the bench's sets.
-    pub fn apply(&self, set: &mut Set) {
+    /// Replaces what the user chose in one of the bench's sets.  Every mode is measured on a host
+    /// with each of the `settings`.
+    pub fn apply(&self, set: &mut Set, settings: &[HostSettings]) {
         let plan = &mut set.plan;
-        if let Some(modes) = &self.modes {
-            plan.subjects = modes.iter().copied().map(Subject::from).collect();
-        }
+        let modes: Vec<Mode> = match &self.modes {
+            Some(modes) => modes.clone(),
+            None => plan.subjects.iter().map(|subject| subject.mode).collect(),
+        };
+        plan.subjects = Subject::each(&modes, settings);
         plan.rounds = self.rounds.unwrap_or(plan.rounds);
         plan.repeats = self.repeat.unwrap_or(plan.repeats);
         plan.rounds_at_most = self.rounds_at_most.or(plan.rounds_at_most);

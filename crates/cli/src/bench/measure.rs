@@ -71,8 +71,9 @@ impl Bench {
         mut sets: Vec<Set>,
         written: Written,
     ) -> Result<Bench> {
+        let settings = options.host.settings.all(options.host.host)?;
         for set in &mut sets {
-            options.apply(set);
+            options.apply(set, &settings);
             once(&set.plan.subjects, "mode", "--modes")?;
         }
         let subjects = sets.iter().flat_map(|set| &set.plan.subjects);

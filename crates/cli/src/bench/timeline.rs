@@ -3,7 +3,7 @@
 
 use crate::{
     errors::usage,
-    options::{once, Emulation, Format, Kernels, Vcpus},
+    options::{once, Emulation, Format, Kernels, SettingOptions, Vcpus},
     print::errln,
     progress::Progress,
     signals,
@@ -19,6 +19,7 @@ use paratick_core::{
     mode::Mode,
     results::{Plan, PlannedWorkload},
     size::Size,
+    subject::Subject,
 };
 use paratick_machine::backend::EMULATED;
 use paratick_view::terminal;
@@ -49,6 +50,8 @@ pub struct Options {
     kernels: Kernels,
     #[command(flatten)]
     emulation: Emulation,
+    #[command(flatten)]
+    settings: SettingOptions,
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
@@ -82,7 +85,14 @@ pub fn run(options: Options) -> Result<ExitCode> {
 }
 
 impl Options {
+    /// Every mode on a host with each of the settings.
+    fn subjects(&self) -> Result<Vec<Subject>> {
+        let settings = self.settings.all(EMULATED)?;
+        Ok(Subject::each(&self.modes, &settings))
+    }
+
     fn check(&self) -> Result<()> {
+        self.subjects()?;
         once(&self.modes, "mode", "--modes")?;
         self.kernels.check(&self.modes)?;
         if self.size.vcpus == 1 && self.workload.workload == "pingpong" {
@@ -103,7 +113,7 @@ impl Options {
             command: super::measure::command_line(),
             plan: Plan::new(
                 self.size.vcpus,
-                self.modes.clone(),
+                self.subjects()?,
                 [self.workload.clone()],
                 1,
                 1,

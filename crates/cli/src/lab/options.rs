@@ -89,6 +89,7 @@ impl Common {
     /// Checks what can be checked before anything is built or booted.
     pub fn check(&self) -> Result<()> {
         self.host.check([])?;
+        self.host.settings.single(self.host.host)?;
         let (vcpus, host) = (self.size.vcpus, self.host.host);
         match self.host_cpus {
             Some(_) if !host.boots() => Err(usage(format!(
@@ -115,6 +116,7 @@ impl Common {
         host.boot.cpus = self.host_cpus.unwrap_or(host.boot.cpus);
         host.boot.append = self.host_append.clone();
         host.disks = self.disk.disk.into_iter().collect();
+        host.settings = self.host.settings.single(backend)?;
         self.host.emulation.apply(&mut host);
         host.emulation.clock = clock;
         host.emulation.parallel_clock = self.parallel_clock;

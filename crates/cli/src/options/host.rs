@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which host, and how the lab's runs.
 
-use super::{named, number, Kernels};
+use super::{named, number, Kernels, SettingOptions};
 use crate::errors::usage;
 use anyhow::Result;
 use clap::{
@@ -24,6 +24,8 @@ pub struct HostChoice {
     pub kernels: Kernels,
     #[command(flatten)]
     pub emulation: Emulation,
+    #[command(flatten)]
+    pub settings: SettingOptions,
 }
 
 #[derive(Args, Clone, Copy)]

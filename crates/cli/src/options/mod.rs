@@ -5,11 +5,13 @@ mod guest;
 mod host;
 mod kernel;
 mod output;
+mod settings;
 
 pub use guest::{Disk, Memory, Vcpus};
 pub use host::{Emulation, HostChoice};
 pub use kernel::{KernelName, Kernels};
 pub use output::{Format, Scale};
+pub use settings::SettingOptions;
 
 use crate::errors::usage;
 use anyhow::Result;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Settings of the host: an option for each row of core's table.
+
+use crate::errors::usage;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use paratick_core::subject::{HostSetting, HostSettings, HOST_SETTINGS};
+use paratick_machine::spec::Backend;
+
+/// The values that were given for each setting, in the table's order.
+#[derive(Clone, Debug)]
+pub struct SettingOptions([Vec<u64>; HOST_SETTINGS.len()]);
+
+fn option(setting: &'static HostSetting) -> Arg {
+    Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.unit)
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .value_parser(move |text: &str| setting.parse(text))
+        .help(format!(
+            "Host setting, in {}: {}; a bench takes several values [default: {}]",
+            setting.unit, setting.about, setting.default
+        ))
+}
+
+impl Args for SettingOptions {
+    fn augment_args(command: Command) -> Command {
+        command.args(HOST_SETTINGS.iter().map(option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |setting: HostSetting| matches.get_many(setting.name);
+        Ok(SettingOptions(HOST_SETTINGS.map(|setting| {
+            given(setting).map_or(Vec::new(), |values| values.copied().collect())
+        })))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl SettingOptions {
+    /// Every combination of what was given; the machine's own where it is the host.
+    pub fn all(&self, backend: &dyn Backend) -> Result<Vec<HostSettings>> {
+        let mut all = vec![backend.settings()?];
+        for (setting, values) in HOST_SETTINGS.iter().zip(&self.0) {
+            if values.is_empty() {
+                continue;
+            }
+            if !backend.boots() {
+                return Err(usage(format!(
+                    "--{} is for a host in the lab\n\
+                     hint: omit it with --host {}, and write to {}",
+                    setting.name,
+                    backend.name(),
+                    setting.file
+                )));
+            }
+            super::once(values, setting.name, &format!("--{}", setting.name))?;
+            let with = |settings: &HostSettings, value: u64| {
+                let mut settings = *settings;
+                settings.set(setting.name, value).map(|()| settings)
+            };
+            let pairs = all
+                .iter()
+                .flat_map(|one| values.iter().map(|value| with(one, *value)));
+            all = pairs.collect::<Result<_, _>>()?;
+        }
+        Ok(all)
+    }
+
+    /// The settings of a single host.
+    pub fn single(&self, backend: &dyn Backend) -> Result<HostSettings> {
+        match self.all(backend)?[..] {
+            [one] => Ok(one),
+            _ => Err(usage(
+                "one host has one value of each setting\n\
+                 hint: give one value; `paratick bench` measures under several",
+            )),
+        }
+    }
+}
