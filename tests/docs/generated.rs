@@ -95,7 +95,7 @@ fn host_settings() -> String {
     let rows = HOST_SETTINGS.iter().map(|row| {
         let (name, about, parameter) = (row.name, row.about, row.parameter);
         format!(
-            "| `{name}` | {} {} | {about} | `{parameter}` |",
+            "| {name} | {} {} | {about} | `{parameter}` |",
             row.default, row.unit
         )
     });

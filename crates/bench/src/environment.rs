@@ -3,22 +3,14 @@
 
 use super::settings::{Kernel, Settings};
 use anyhow::Result;
-use paratick_build::{requirements::installed_version, tools::Tools};
+use paratick_build::{cache::sha256, requirements::installed_version, tools::Tools};
 use paratick_core::{
     catalogue::programs,
     results::{Configuration, Environment, Machine, Plan, PlannedWorkload, QemuCommandLines},
     units::Hz,
 };
 use paratick_machine::spec::HostSpec;
-use sha2::{Digest, Sha256};
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    io::Read,
-    path::Path,
-    process::Command,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, fmt::Write, path::Path, process::Command};
 
 /// Kernel versions and command lines follow when host and guests are up.
 pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
@@ -128,23 +120,6 @@ fn this_host() -> String {
     text
 }
 
-fn sha256(file: &Path) -> Result<String> {
-    let mut hash = Sha256::new();
-    let mut from = fs_err::File::open(file)?;
-    let mut bytes = vec![0; 1 << 20];
-    loop {
-        match from.read(&mut bytes)? {
-            0 => break,
-            length => hash.update(&bytes[..length]),
-        }
-    }
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
-}
-
 /// The options that are set, by name without `CONFIG_`.
 fn kernel_config(file: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs_err::read_to_string(file)?;
@@ -185,29 +160,9 @@ fn field(text: &str, name: &str, separator: char) -> Option<String> {
         .map(|(_, value)| value.trim().trim_matches('"').to_string())
 }
 
-/// This moment, RFC 3339 in UTC.
+/// This moment, RFC 3339 in UTC, to the second.
 pub fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    utc(since.map_or(0, |time| time.as_secs()))
-}
-
-/// Seconds since 1970 as a date; by Howard Hinnant's `civil_from_days`.
-fn utc(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    format!("{:.0}", jiff::Timestamp::now())
 }
 
 #[cfg(test)]
@@ -215,10 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_right_across_leap_days() {
-        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
-        assert_eq!(utc(1_767_225_599), "2025-12-31T23:59:59Z");
+    fn this_moment_is_written_to_the_second() {
+        let now = now();
+        assert!(
+            now.ends_with('Z') && now.len() == "2026-01-02T03:04:05Z".len(),
+            "{now}"
+        );
+        assert!(now.parse::<jiff::Timestamp>().is_ok(), "{now}");
     }
 
     #[test]
@@ -243,13 +201,5 @@ mod tests {
             (options["HZ"].as_str(), options["NAME"].as_str()),
             ("250", "x")
         );
-    }
-
-    #[test]
-    fn a_file_has_its_known_hash() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "abc").unwrap();
-        let hash = sha256(file.path()).unwrap();
-        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
     }
 }

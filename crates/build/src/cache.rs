@@ -80,6 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_has_its_known_hash() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let hash = sha256(file.path()).unwrap();
+        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
+    }
+
+    #[test]
     fn a_cache_is_shown_where_guests_have_a_folder_of_their_own() {
         let shown = |path: &str| shown_at(Path::new(path));
         assert_eq!(shown("/root/.cache/paratick").unwrap(), None);
