@@ -15,6 +15,7 @@ const NOT_OURS: [&str; 6] = [
     ".json",
     ".trace",
     ".snap",
+    ".trycmd",
     "LICENSE",
     "Cargo.lock",
 ];
