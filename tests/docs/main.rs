@@ -9,8 +9,8 @@ use files::File;
 
 const COLUMNS: usize = 100;
 
-/// Whose lines nobody breaks: kernel patches, foreign texts, recorded data.
-const NOT_OURS: [&str; 6] = [
+/// Whose lines nobody breaks: kernel patches, foreign texts, recorded data and output.
+const NOT_OURS: [&str; 7] = [
     ".patch",
     ".json",
     ".trace",

@@ -12,8 +12,8 @@ use std::{path::Path, time::Duration};
 pub enum Event<'a> {
     /// A new piece of work begins.
     Step(Step<'a>),
-    /// How far the current step is.  `total` is an estimate, absent where there is nothing to go by;
-    /// `left` is absent until it can be guessed.
+    /// How far the current step is.  `total` is an estimate, absent where there is nothing to go
+    /// by; `left` is absent until it can be guessed.
     Progress {
         done: u64,
         total: Option<u64>,

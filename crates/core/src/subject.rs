@@ -24,7 +24,7 @@ pub struct HostSetting {
 /// Every host setting.  A new row is all that another one needs.
 pub const HOST_SETTINGS: [HostSetting; 1] = [HostSetting {
     name: "halt-poll",
-    about: "how long KVM polls before it lets a halted vCPU's thread sleep",
+    about: "how long KVM polls before a halted vCPU's thread sleeps",
     unit: "ns",
     // The papers turn it off: it hides exits.
     default: 0,

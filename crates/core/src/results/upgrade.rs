@@ -118,15 +118,15 @@ fn upgrade_sample(sample: &mut Object, knows_cpu: bool) {
     }
 }
 
-/// What stood in single fields; `null` where exits were not counted.
+/// What stood in single fields; `null` where one of them was not counted.
 fn counts(fields: &mut Object) -> Value {
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
-    let maps = ["exits_by_reason", "exits_by_cause", "msr_writes"].map(&mut take);
-    let (total, ticks) = (take("exits"), take("ticks_delivered"));
-    let Some(total) = total else {
+    let ticks = take("ticks_delivered");
+    let names = ["exits", "exits_by_reason", "exits_by_cause", "msr_writes"];
+    let [Some(total), Some(by_reason), Some(by_cause), Some(msr_writes)] = names.map(&mut take)
+    else {
         return Value::Null;
     };
-    let [by_reason, by_cause, msr_writes] = maps.map(|map| map.unwrap_or_else(|| json!({})));
     json!({
         "total": total, "by_reason": by_reason, "by_cause": by_cause, "msr_writes": msr_writes,
         "ticks_delivered": ticks,
