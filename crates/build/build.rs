@@ -18,10 +18,7 @@ fn main() {
     }
     files.sort();
     let mut list = String::from("&[\n");
-    for file in files
-        .iter()
-        .filter(|file| file.extension() != Some("md".as_ref()))
-    {
+    for file in files.iter().filter(|file| file.extension() != Some("md".as_ref())) {
         let name = file.strip_prefix(&root).unwrap();
         list += &format!("({name:?}, include_bytes!({file:?}) as &[u8]),\n");
     }

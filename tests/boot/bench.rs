@@ -15,15 +15,7 @@ use std::{
 fn quick(output: &Path, more: &[&str]) -> Child {
     Command::new(assert_cmd::cargo::cargo_bin("paratick"))
         .args(["bench", "quick", "--modes", "periodic,tickless"])
-        .args([
-            "--workloads",
-            "idle,pingpong",
-            "--rounds",
-            "2",
-            "--repeat",
-            "2",
-            "--kernel",
-        ])
+        .args(["--workloads", "idle,pingpong", "--rounds", "2", "--repeat", "2", "--kernel"])
         .arg(kernel())
         .arg("--output")
         .arg(output)
@@ -56,11 +48,7 @@ fn an_interrupted_bench_keeps_its_guests_and_goes_on_where_it_was() {
     assert_eq!(first.wait().unwrap().code(), Some(130));
     let kept = read(&file);
     assert!(!kept.cells.is_empty() && !kept.is_complete());
-    assert_eq!(
-        fs::read_dir(folder.path()).unwrap().count(),
-        1,
-        "only the results"
-    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the results");
 
     let mut second = quick(&file, &["--resume"]);
     assert_eq!(second.wait().unwrap().code(), Some(0));
@@ -73,13 +61,8 @@ fn an_interrupted_bench_keeps_its_guests_and_goes_on_where_it_was() {
 /// Every sample has both counts, and they are equal.
 fn check_counts(results: &Results) {
     for sample in results.cells.iter().flat_map(|cell| cell.samples()) {
-        let switches = sample
-            .world_switches
-            .expect("the lab's emulator counts them");
-        assert_eq!(
-            sample.exits.as_ref().map(|exits| exits.total),
-            Some(switches)
-        );
+        let switches = sample.world_switches.expect("the lab's emulator counts them");
+        assert_eq!(sample.exits.as_ref().map(|exits| exits.total), Some(switches));
         assert!(sample.problems.is_empty());
         let vcpus: u64 = sample.per_vcpu.iter().map(|vcpu| vcpu.total).sum();
         assert_eq!(vcpus, switches);

@@ -12,9 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 fn stress(options: &[&str]) -> Command {
     let mut stress = Command::cargo_bin("paratick").unwrap();
-    stress
-        .args(["emulator", "stress", "--kernel"])
-        .arg(kernel());
+    stress.args(["emulator", "stress", "--kernel"]).arg(kernel());
     stress.args(options).timeout(PATIENCE);
     stress
 }
@@ -30,10 +28,7 @@ fn the_lab_s_emulator_delivers_each_interrupt_once() {
 fn without_the_fix_it_does_not() {
     let assert = stress(&["--unfixed"]).assert().code(1);
     let said = text(&assert.get_output().stdout);
-    assert!(
-        said.contains("BROKEN: ") && said.contains("0001-"),
-        "{said}"
-    );
+    assert!(said.contains("BROKEN: ") && said.contains("0001-"), "{said}");
 }
 
 /// What a guest whose vCPUs are all busy saw while each did 50 million loops, 200 million
@@ -85,10 +80,7 @@ fn emulated(host: &Host) -> (u64, u64) {
         cpus.iter().map(|cpu| cpu[name].as_u64().unwrap()).sum()
     };
     let busy = &cpus[1..];
-    (
-        sum(cpus, "world_switches"),
-        sum(busy, "host_instructions") + sum(busy, "guest_instructions"),
-    )
+    (sum(cpus, "world_switches"), sum(busy, "host_instructions") + sum(busy, "guest_instructions"))
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -99,27 +91,15 @@ fn near(a: f64, b: f64) -> bool {
 fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
     let alone = busy(1, true);
     let four = busy(4, true);
-    assert!(
-        near(four.duration_ms, alone.duration_ms),
-        "{four:?} {alone:?}"
-    );
+    assert!(near(four.duration_ms, alone.duration_ms), "{four:?} {alone:?}");
     assert!(near(four.ticks, alone.ticks), "{four:?} {alone:?}");
     assert!(near(four.ticks_per_period, 1.0), "{four:?}");
-    assert!(
-        near(four.accounted_ms, alone.accounted_ms),
-        "{four:?} {alone:?}"
-    );
+    assert!(near(four.accounted_ms, alone.accounted_ms), "{four:?} {alone:?}");
     // What it is good for: the instructions of all added up, the same work takes four times as
     // long, and most of the ticks that this is worth come too late to be told apart.
     let added_up = busy(4, false);
-    assert!(
-        added_up.duration_ms > 2.0 * alone.duration_ms,
-        "{added_up:?}"
-    );
-    assert!(
-        added_up.accounted_ms > 2.0 * alone.accounted_ms,
-        "{added_up:?}"
-    );
+    assert!(added_up.duration_ms > 2.0 * alone.duration_ms, "{added_up:?}");
+    assert!(added_up.accounted_ms > 2.0 * alone.accounted_ms, "{added_up:?}");
 }
 
 /// Threads that hand locks to each other sleep and wake thousands of times, and between the STI

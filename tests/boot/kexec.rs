@@ -43,17 +43,11 @@ fn console(host: &Host, append: &[&str]) -> String {
     let mut spec = GuestConfig::new(kernel(), 2, Size::mib(512), mode("paratick"));
     // The last one counts.
     spec.append = vec![format!("init={}", init.display())];
-    spec.append
-        .extend(append.iter().map(|word| word.to_string()));
+    spec.append.extend(append.iter().map(|word| word.to_string()));
     let places = EMULATED.places(host.run_folder());
-    let quoted: Vec<String> = command_line(spec, &tools, &places)
-        .iter()
-        .map(|word| format!("'{word}'"))
-        .collect();
-    let line = format!(
-        "mkdir -p /run/paratick/guest1; timeout 1000 {}",
-        quoted.join(" ")
-    );
+    let quoted: Vec<String> =
+        command_line(spec, &tools, &places).iter().map(|word| format!("'{word}'")).collect();
+    let line = format!("mkdir -p /run/paratick/guest1; timeout 1000 {}", quoted.join(" "));
     let result = host.exec(sh(&line)).unwrap();
     let console = text(&result.stdout);
     println!("{console}");
@@ -76,13 +70,7 @@ fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
 }
 
 fn is_clean(console: &str) {
-    for bad in [
-        "WARNING",
-        "BUG",
-        "Call Trace",
-        "No irq handler",
-        "virtual ticks have stopped",
-    ] {
+    for bad in ["WARNING", "BUG", "Call Trace", "No irq handler", "virtual ticks have stopped"] {
         assert!(!console.contains(bad), "{bad}: {console}");
     }
 }

@@ -24,24 +24,18 @@ use std::{
 
 #[test]
 fn the_command_s_streams_and_exit_code_pass_through() {
-    lab_run(
-        &[],
-        &["sh", "-c", "echo to out; echo to err >&2; cat; exit 7"],
-    )
-    .write_stdin("from in\n")
-    .assert()
-    .code(7)
-    .stdout("to out\nfrom in\n")
-    .stderr("to err\n");
+    lab_run(&[], &["sh", "-c", "echo to out; echo to err >&2; cat; exit 7"])
+        .write_stdin("from in\n")
+        .assert()
+        .code(7)
+        .stdout("to out\nfrom in\n")
+        .stderr("to err\n");
 }
 
 /// Where a guest has files of its own instead of the machine's.
 #[test]
 fn paratick_and_its_cache_may_lie_in_tmp() {
-    let folder = tempfile::Builder::new()
-        .prefix("paratick-")
-        .tempdir_in("/tmp")
-        .unwrap();
+    let folder = tempfile::Builder::new().prefix("paratick-").tempdir_in("/tmp").unwrap();
     let built = assert_cmd::cargo::cargo_bin("paratick");
     for name in ["paratick", "paratick-agent"] {
         fs::copy(built.with_file_name(name), folder.path().join(name)).unwrap();
@@ -71,10 +65,7 @@ fn a_command_that_hangs_is_stopped_at_its_limit() {
     let options = ["--timeout", "3s"];
     let assert = lab_run(&options, &["sh", "-c", "while :; do :; done"]).assert();
     let error = text(&assert.code(124).get_output().stderr);
-    assert!(
-        error.contains("3 s") && error.contains("--timeout"),
-        "{error}"
-    );
+    assert!(error.contains("3 s") && error.contains("--timeout"), "{error}");
 }
 
 #[test]
@@ -87,10 +78,7 @@ fn a_panic_is_shown_and_says_whose_it_is() {
         let assert = lab_run(&options, &["true"]).assert().code(69);
         let error = text(&assert.get_output().stderr);
         assert!(error.contains("Attempted to kill init"), "{error}");
-        assert!(
-            error.contains(&format!("console of the {place}")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("console of the {place}")), "{error}");
         // Seen, and not waited out.
         assert!(begun.elapsed() < Duration::from_secs(100));
     }
@@ -104,21 +92,14 @@ fn exits_are_counted_around_a_command_that_marks_no_window() {
     let windows = report["windows"].as_array().unwrap();
     assert_eq!(windows.len(), 1, "{windows:?}");
     let exits = windows[0]["vcpus"][0]["exits"].as_array().unwrap();
-    assert!(
-        exits.iter().any(|exit| exit["reason"] == "hlt"),
-        "{exits:?}"
-    );
+    assert!(exits.iter().any(|exit| exit["reason"] == "hlt"), "{exits:?}");
 }
 
 #[test]
 fn a_scratch_disk_is_as_large_as_asked_for() {
     lab_run(
         &["--disk", "64M"],
-        &[
-            "sh",
-            "-c",
-            "echo kept > /dev/vda && head -n 1 /dev/vda && cat /sys/block/vda/size",
-        ],
+        &["sh", "-c", "echo kept > /dev/vda && head -n 1 /dev/vda && cat /sys/block/vda/size"],
     )
     .assert()
     .code(0)
@@ -128,14 +109,10 @@ fn a_scratch_disk_is_as_large_as_asked_for() {
 #[test]
 fn inside_is_the_machine_read_only_but_for_its_scratch_places() {
     let pair = Pair::boot(1, "tickless");
-    let result = pair.sh(
-        "touch /usr/x 2>/dev/null || echo read-only; for d in /tmp /var/tmp /run \
-        /dev/shm; do echo ok > $d/x; cat $d/x; done; cat /dev/fd/0; hostname",
-    );
-    assert_eq!(
-        text(&result.stdout),
-        "read-only\nok\nok\nok\nok\nparatick-guest\n"
-    );
+    let result = pair
+        .sh("touch /usr/x 2>/dev/null || echo read-only; for d in /tmp /var/tmp /run \
+        /dev/shm; do echo ok > $d/x; cat $d/x; done; cat /dev/fd/0; hostname");
+    assert_eq!(text(&result.stdout), "read-only\nok\nok\nok\nok\nparatick-guest\n");
     // The host is not the guest.
     let result = pair.host.exec(sh("hostname; ls /tmp/x")).unwrap();
     assert_eq!(text(&result.stdout), "paratick-host\n");
@@ -151,10 +128,7 @@ fn a_terminal_has_its_size_and_its_keys(pair: &Pair) {
     let mut exec = sh(
         "stty size; trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.01; done",
     );
-    exec.terminal = Some(TerminalSize {
-        rows: 33,
-        columns: 111,
-    });
+    exec.terminal = Some(TerminalSize { rows: 33, columns: 111 });
     // What Ctrl-C sends, once the trap is set.
     let (keys, typed) = std::os::unix::net::UnixStream::pair().unwrap();
     exec.stdin = Input::From(Box::new(typed));
@@ -177,11 +151,7 @@ fn a_lot_of_output_and_input_arrives_whole(pair: &Pair) {
     let mut exec = Exec::new(["cat"]).timeout(PATIENCE);
     exec.stdin = Input::From(Box::new(std::io::Cursor::new(input.clone())));
     let result = pair.guest.exec(exec).unwrap();
-    assert!(
-        result.stdout == input,
-        "{} bytes came back",
-        result.stdout.len()
-    );
+    assert!(result.stdout == input, "{} bytes came back", result.stdout.len());
 }
 
 fn what_is_left_in_the_background_is_not_waited_for(pair: &Pair) {
@@ -276,10 +246,7 @@ fn ctrl_c_leaves_no_process_and_no_file() {
         let mut child = lab.spawn().unwrap();
         wait_for("the host to start", || uses(&run()) > 1);
         thread::sleep(Duration::from_secs(1));
-        Command::new("kill")
-            .args(["-s", signal, &child.id().to_string()])
-            .assert()
-            .success();
+        Command::new("kill").args(["-s", signal, &child.id().to_string()]).assert().success();
         let status = child.wait().unwrap();
         assert_eq!(status.code().unwrap_or(-1), code);
         wait_for("the emulator to end", || uses(&run()) == 0);

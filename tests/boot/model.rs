@@ -12,11 +12,8 @@ use std::{fs, process::Command};
 const AGREEMENT: f64 = 0.10;
 
 /// One point of each kind: a tick that never stops, busy vCPUs, and short idle periods.
-const POINTS: [(&str, &str); 3] = [
-    ("idle", "periodic"),
-    ("cpu", "tickless"),
-    ("sleep", "paratick"),
-];
+const POINTS: [(&str, &str); 3] =
+    [("idle", "periodic"), ("cpu", "tickless"), ("sleep", "paratick")];
 
 #[test]
 fn predicted_and_counted_timer_exits_agree() {

@@ -54,10 +54,7 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
     let good = results.cell("good", mode("tickless-stop")).unwrap();
     assert_eq!(good.samples().len(), 2);
     for sample in good.samples() {
-        assert_eq!(
-            sample.exits.as_ref().map(|exits| exits.total),
-            sample.world_switches
-        );
+        assert_eq!(sample.exits.as_ref().map(|exits| exits.total), sample.world_switches);
         let instructions = sample.host_instructions.unwrap() + sample.guest_instructions.unwrap();
         let charged = 500 * sample.world_switches.unwrap();
         assert_eq!(sample.cpu_ns, Some(instructions + charged));
@@ -65,14 +62,8 @@ fn a_program_that_fails_is_told_and_the_others_are_kept() {
     }
     // Each process that ends leaves callbacks to RCU.
     let idle = good.readings.idle.as_ref().unwrap();
-    assert!(
-        idle.decisions > 0 && idle.kept <= idle.decisions,
-        "{idle:?}"
-    );
-    assert!(
-        idle.rcu_waiting > 0 && idle.rcu_callbacks.contains_key("delayed_put_pid"),
-        "{idle:?}"
-    );
+    assert!(idle.decisions > 0 && idle.kept <= idle.decisions, "{idle:?}");
+    assert!(idle.rcu_waiting > 0 && idle.rcu_callbacks.contains_key("delayed_put_pid"), "{idle:?}");
 }
 
 #[test]

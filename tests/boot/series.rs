@@ -52,20 +52,11 @@ fn only_a_patched_guest_on_a_patched_host_gets_virtual_ticks() {
                 assert!(measured.deadlines < 50, "{measured:?}");
             } else {
                 let measured = has_only_its_own_ticks(&host, &guest);
-                assert_eq!(
-                    said(&guest, &format!("test -e {STATE} || echo none")),
-                    "none"
-                );
-                assert_eq!(
-                    said(&guest, "grep VTK /proc/interrupts || echo none"),
-                    "none"
-                );
+                assert_eq!(said(&guest, &format!("test -e {STATE} || echo none")), "none");
+                assert_eq!(said(&guest, "grep VTK /proc/interrupts || echo none"), "none");
                 // What is not used costs no exits.
                 let exits = stock.replace(measured.exits).unwrap_or(measured.exits);
-                assert!(
-                    measured.exits.abs_diff(exits) * 10 <= exits,
-                    "{measured:?}, {exits}"
-                );
+                assert!(measured.exits.abs_diff(exits) * 10 <= exits, "{measured:?}, {exits}");
             }
             guest.shutdown().unwrap();
         }
@@ -81,10 +72,7 @@ fn a_busy_vcpu_gets_its_ticks_and_its_times_are_those_of_tickless() {
         let guest = guest_on(&host, kernel(), 1, mode, &[]);
         if mode == "paratick" {
             let alone = busy_ticks(&host, &guest);
-            assert!(
-                PROMISED.contains(&alone.report("virtual_ticks")),
-                "{alone:?}"
-            );
+            assert!(PROMISED.contains(&alone.report("virtual_ticks")), "{alone:?}");
             let timer = workload(&host, &guest, "itimer", &["--work", "250"]);
             let rate =
                 timer.report("virtual_ticks") as f64 * 4e6 / timer.report("duration_ns") as f64;

@@ -38,19 +38,13 @@ fn script(guest: &Guest, line: &str) -> String {
 fn is_promised(ticks: &str) -> bool {
     // The second is measured in hundredths.
     let promised = PROMISED.start() - 3..=PROMISED.end() + 3;
-    ticks
-        .parse()
-        .is_ok_and(|ticks: u64| promised.contains(&ticks))
+    ticks.parse().is_ok_and(|ticks: u64| promised.contains(&ticks))
 }
 
 #[test]
 fn cpus_keep_their_own_tick_where_they_have_to_and_say_so() {
     let host = host_for(kernel(), 2, &[]);
-    for (append, expected) in [
-        ("no-paratick", "none"),
-        ("nohz=off", ""),
-        ("highres=off", ""),
-    ] {
+    for (append, expected) in [("no-paratick", "none"), ("nohz=off", ""), ("highres=off", "")] {
         let guest = guest_on(&host, kernel(), 1, "paratick", &[append]);
         let state = said(&guest, &format!("cat {STATE}/active || echo none"));
         assert_eq!(state, expected, "{append}");
@@ -215,10 +209,8 @@ fn a_guest_notices_when_the_host_stops_to_deliver() {
     assert!(PROMISED.contains(&own.report("jiffies")), "{own:?}");
     script(&guest, "echo 1 >cpu1/online; expect virtual_tick/active 1");
     // The administrator may try again.
-    let ticks = script(
-        &guest,
-        "echo on >virtual_tick/control; expect virtual_tick/active 0-1; busy 0",
-    );
+    let ticks =
+        script(&guest, "echo on >virtual_tick/control; expect virtual_tick/active 0-1; busy 0");
     assert!(is_promised(&ticks), "{ticks}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

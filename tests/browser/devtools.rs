@@ -22,9 +22,8 @@ pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<_> = std::env::split_paths(&path).collect();
     let programs = ["chromium", "chromium-browser", "google-chrome"];
-    let files = programs
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let files =
+        programs.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     files.into_iter().find(|file| file.is_file())
 }
 
@@ -47,17 +46,8 @@ impl Browser {
             .arg(r#"exec 3<&0 4>&1 </dev/null >/dev/null; exec "$@""#)
             .arg("sh")
             .arg(program)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-            ])
-            .args([
-                "--hide-scrollbars",
-                "--no-first-run",
-                "--remote-debugging-pipe",
-            ])
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -90,10 +80,7 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", metrics);
         let theme = if dark { "dark" } else { "light" };
         let feature = json!({ "name": "prefers-color-scheme", "value": theme });
-        self.ask(
-            "Emulation.setEmulatedMedia",
-            json!({ "features": [feature] }),
-        );
+        self.ask("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
         let url = format!("file://{}", file.display());
         let shown = self.ask("Page.navigate", json!({ "url": url }));
         assert_eq!(shown.get("errorText"), None, "{shown}");
@@ -114,9 +101,7 @@ impl Browser {
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
-        self.input
-            .write_all(format!("{message}\0").as_bytes())
-            .unwrap();
+        self.input.write_all(format!("{message}\0").as_bytes()).unwrap();
         loop {
             let answer = self.receive();
             if answer["id"] == self.messages {
@@ -129,11 +114,7 @@ impl Browser {
     fn receive(&mut self) -> Value {
         let mut message = Vec::new();
         self.output.read_until(0, &mut message).unwrap();
-        assert_eq!(
-            message.pop(),
-            Some(0),
-            "the browser has ended, or took longer than {LIMIT:?}"
-        );
+        assert_eq!(message.pop(), Some(0), "the browser has ended, or took longer than {LIMIT:?}");
         serde_json::from_slice(&message).unwrap()
     }
 }

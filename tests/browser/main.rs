@@ -18,36 +18,23 @@ use std::{
 use tempfile::TempDir;
 
 const CHECK: &str = include_str!("check.js");
-const VIEWS: [(u32, bool); 5] = [
-    (1280, false),
-    (1280, true),
-    (860, false),
-    (390, false),
-    (390, true),
-];
+const VIEWS: [(u32, bool); 5] =
+    [(1280, false), (1280, true), (860, false), (390, false), (390, true)];
 
 type Test = (&'static str, fn(&mut Browser, &Path));
 
 const TESTS: [Test; 5] = [
     ("a_whole_report_is_sound_at_every_width_and_theme", whole),
-    (
-        "a_report_of_one_file_is_sound_at_every_width_and_theme",
-        single,
-    ),
+    ("a_report_of_one_file_is_sound_at_every_width_and_theme", single),
     ("a_report_with_long_names_is_sound", long_names),
-    (
-        "a_table_that_scrolls_keeps_its_first_column_in_sight",
-        scrolled,
-    ),
+    ("a_table_that_scrolls_keeps_its_first_column_in_sight", scrolled),
     ("the_check_finds_what_is_planted", planted),
 ];
 
 /// As cargo's own harness, for a filter by name, and `--list`.
 fn main() -> ExitCode {
-    let filter: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with('-'))
-        .collect();
+    let filter: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted =
         |name: &str| filter.is_empty() || filter.iter().any(|part| name.contains(part.as_str()));
     let tests: Vec<Test> = TESTS.into_iter().filter(|(name, _)| wanted(name)).collect();
@@ -82,20 +69,10 @@ fn conclude(passed: usize, failed: usize, ignored: usize) -> ExitCode {
 fn report(folder: &Path, files: &[PathBuf]) -> PathBuf {
     let page = folder.join("page.html");
     let mut command = Command::cargo_bin("paratick").unwrap();
-    command
-        .arg("report")
-        .args(files)
-        .arg("--output")
-        .arg(&page)
-        .assert()
-        .success();
+    command.arg("report").args(files).arg("--output").arg(&page).assert().success();
     // To look at them.
     if let Some(kept) = std::env::var_os("PARATICK_PAGES") {
-        let name = folder
-            .file_name()
-            .unwrap()
-            .to_string_lossy()
-            .replace(".tmp", "page-");
+        let name = folder.file_name().unwrap().to_string_lossy().replace(".tmp", "page-");
         fs::copy(&page, Path::new(&kept).join(name).with_extension("html")).unwrap();
     }
     page
@@ -109,11 +86,7 @@ fn sound(browser: &mut Browser, page: &Path) {
     for (width, dark) in VIEWS {
         browser.open(page, width, dark);
         let complaints = complaints(browser);
-        assert!(
-            complaints.is_empty(),
-            "{width} pixels, dark {dark}:\n{}",
-            complaints.join("\n")
-        );
+        assert!(complaints.is_empty(), "{width} pixels, dark {dark}:\n{}", complaints.join("\n"));
     }
 }
 
@@ -123,12 +96,7 @@ fn whole(browser: &mut Browser, folder: &Path) {
 }
 
 fn single(browser: &mut Browser, folder: &Path) {
-    let bench = synthetic::Bench {
-        name: "quick",
-        vcpus: 2,
-        guests: 1,
-        cost: None,
-    };
+    let bench = synthetic::Bench { name: "quick", vcpus: 2, guests: 1, cost: None };
     let file = synthetic::write(folder, "quick.json", &synthetic::results(&bench));
     sound(browser, &report(folder, &[file]));
 }
@@ -152,21 +120,12 @@ fn scrolled(browser: &mut Browser, folder: &Path) {
 
 /// A user's own program may have any name.
 fn long_names(browser: &mut Browser, folder: &Path) {
-    let bench = synthetic::Bench {
-        name: "sequential",
-        vcpus: 1,
-        guests: 1,
-        cost: Some(1000),
-    };
+    let bench = synthetic::Bench { name: "sequential", vcpus: 1, guests: 1, cost: Some(1000) };
     let mut results = synthetic::results(&bench);
     let name = "a-program-of-somebody-with-a-name-that-does-not-fit-anywhere-at-all";
     let first = results.plan.workloads[0].workload.clone();
     results.plan.workloads[0].workload = name.into();
-    for cell in results
-        .cells
-        .iter_mut()
-        .filter(|cell| cell.workload == first)
-    {
+    for cell in results.cells.iter_mut().filter(|cell| cell.workload == first) {
         cell.workload = name.into();
     }
     results.environment.machine.cpu = name.into();
@@ -176,53 +135,25 @@ fn long_names(browser: &mut Browser, folder: &Path) {
 
 /// A check that cannot fail would be none.
 fn planted(browser: &mut Browser, folder: &Path) {
-    let bench = synthetic::Bench {
-        name: "io",
-        vcpus: 1,
-        guests: 1,
-        cost: None,
-    };
+    let bench = synthetic::Bench { name: "io", vcpus: 1, guests: 1, cost: None };
     let file = synthetic::write(folder, "io.json", &synthetic::results(&bench));
     let page = report(folder, &[file]);
     let whole = fs::read_to_string(&page).unwrap();
     let text = |x: u32| format!("<text x=\"{x}\" y=\"60\">planted</text></svg>");
     for (from, to, complaint) in [
-        (
-            "</svg>",
-            format!("<text x=\"20\" y=\"60\">planted</text>{}", text(24)),
-            "overlap",
-        ),
+        ("</svg>", format!("<text x=\"20\" y=\"60\">planted</text>{}", text(24)), "overlap"),
         ("</svg>", text(2000), "leaves its drawing"),
-        (
-            "</main>",
-            "<div style=\"width: 3000px\">planted</div></main>".into(),
-            "leaves the page",
-        ),
-        (
-            "</main>",
-            "<p style=\"color: #999\">planted</p></main>".into(),
-            "contrast",
-        ),
+        ("</main>", "<div style=\"width: 3000px\">planted</div></main>".into(), "leaves the page"),
+        ("</main>", "<p style=\"color: #999\">planted</p></main>".into(), "contrast"),
         ("<h2 ", "<h4 ".into(), "skips a level"),
         (" role=\"img\"", String::new(), "no title and description"),
-        (
-            "<caption>",
-            "<caption hidden></caption><caption>".into(),
-            "no caption",
-        ),
-        (
-            "svg text { font-size: 12px",
-            "svg text { font-size: 9px".into(),
-            "px high",
-        ),
+        ("<caption>", "<caption hidden></caption><caption>".into(), "no caption"),
+        ("svg text { font-size: 12px", "svg text { font-size: 9px".into(), "px high"),
     ] {
         fs::write(&page, whole.replacen(from, &to, 1)).unwrap();
         browser.open(&page, 1280, false);
         // Only what is planted, whichever of the two drawings it is in.
         let all = complaints(browser).join("\n");
-        assert!(
-            all.contains(complaint),
-            "planted {to:?}, and it said: {all:?}"
-        );
+        assert!(all.contains(complaint), "planted {to:?}, and it said: {all:?}");
     }
 }

@@ -9,10 +9,7 @@ use tempfile::TempDir;
 /// `paratick bench quick` that could boot nothing: its cache is empty and its agent missing.
 fn quick(cache: &TempDir, args: &[&str]) -> Command {
     let mut command = paratick(&["bench", "quick"]);
-    command
-        .args(args)
-        .env("PARATICK_CACHE", cache.path())
-        .env("PARATICK_AGENT", "/no/such/agent");
+    command.args(args).env("PARATICK_CACHE", cache.path()).env("PARATICK_AGENT", "/no/such/agent");
     command
 }
 
@@ -51,24 +48,14 @@ fn nothing_to_resume_is_said() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("none.json");
     let path = path.to_str().unwrap();
-    refused(
-        &["--resume", "--output", path],
-        &["nothing to resume", path],
-    );
+    refused(&["--resume", "--output", path], &["nothing to resume", path]);
 }
 
 #[test]
 fn the_help_names_every_option_and_exit_code() {
     let help = paratick(&["bench", "quick", "--help"]).assert().success();
     let text = String::from_utf8(help.get_output().stdout.clone()).unwrap();
-    for word in [
-        "--modes",
-        "--workloads",
-        "--resume",
-        "--output",
-        "69",
-        "docs/bench.md",
-    ] {
+    for word in ["--modes", "--workloads", "--resume", "--output", "69", "docs/bench.md"] {
         assert!(text.contains(word), "{word} is not in {text}");
     }
 }
@@ -77,9 +64,7 @@ fn the_help_names_every_option_and_exit_code() {
 fn a_recorded_file_is_shown_as_tables_and_as_json() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
     let show = |options: &[&str]| {
-        let shown = paratick(&[&["bench", "show", file], options].concat())
-            .assert()
-            .success();
+        let shown = paratick(&[&["bench", "show", file], options].concat()).assert().success();
         String::from_utf8(shown.get_output().stdout.clone()).unwrap()
     };
     insta::assert_snapshot!(show(&[]));
@@ -106,10 +91,7 @@ fn names_in_a_file_do_not_steer_the_terminal() {
     ] {
         let output = paratick(args).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(
-            said.contains(r"\u001b[31m\u009bping"),
-            "{args:?} said {said}"
-        );
+        assert!(said.contains(r"\u001b[31m\u009bping"), "{args:?} said {said}");
         assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said:?}");
     }
 }

@@ -14,9 +14,7 @@ struct Pair {
 
 impl Pair {
     fn new(before: &Value, after: &Value) -> Pair {
-        let pair = Pair {
-            folder: TempDir::new().unwrap(),
-        };
+        let pair = Pair { folder: TempDir::new().unwrap() };
         pair.write("before.json", &before.to_string());
         pair.write("after.json", &after.to_string());
         pair
@@ -138,10 +136,7 @@ fn json_says_outcome_gate_and_interval() {
     assert_eq!(json["gates"]["noise"], 0.04);
     assert_eq!(json["gates"]["sizes"]["exits"], 25.0);
     let exits = &json["cells"][0]["figures"][0];
-    assert_eq!(
-        (&exits["figure"], &exits["outcome"]),
-        (&json!("exits"), &json!("more"))
-    );
+    assert_eq!((&exits["figure"], &exits["outcome"]), (&json!("exits"), &json!("more")));
     assert_eq!(exits["stopped_by"], Value::Null);
     assert!(exits["versus"]["low"].as_f64().unwrap() > 1.2);
     let idle = &json["cells"][1]["figures"][0];
@@ -156,12 +151,9 @@ fn json_says_outcome_gate_and_interval() {
 fn it_fails_only_when_asked_and_only_for_what_was_asked() {
     let more = Pair::new(&results(&CALM), &slower());
     let less = Pair::new(&slower(), &results(&CALM));
-    for (pair, fail_on, code) in [
-        (&more, "more", 1),
-        (&more, "any", 1),
-        (&less, "more", 0),
-        (&less, "any", 1),
-    ] {
+    for (pair, fail_on, code) in
+        [(&more, "more", 1), (&more, "any", 1), (&less, "more", 0), (&less, "any", 1)]
+    {
         pair.compare(&["--fail-on", fail_on]).assert().code(code);
     }
     more.compare(&[]).assert().code(0);

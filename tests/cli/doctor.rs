@@ -6,18 +6,11 @@ use serde_json::Value;
 
 #[test]
 fn a_machine_without_programs_is_told_what_to_install() {
-    let output = paratick(&["doctor"])
-        .env("PATH", "/nowhere")
-        .assert()
-        .code(69)
-        .get_output()
-        .stdout
-        .clone();
+    let output =
+        paratick(&["doctor"]).env("PATH", "/nowhere").assert().code(69).get_output().stdout.clone();
     let text = String::from_utf8(output).unwrap();
-    let install = text
-        .lines()
-        .find(|line| line.contains("apt-get install --no-install-recommends"))
-        .unwrap();
+    let install =
+        text.lines().find(|line| line.contains("apt-get install --no-install-recommends")).unwrap();
     for package in ["clang", "flex", "qemu-system-x86", "git"] {
         assert!(install.contains(package), "{install}");
     }
@@ -36,10 +29,7 @@ fn json_says_the_same_as_the_exit_code() {
     assert_eq!(report["ok"], false);
     let missing = |item: &&Value| item["state"] == "missing";
     let items = report["items"].as_array().unwrap();
-    assert!(items
-        .iter()
-        .filter(missing)
-        .all(|item| !item["get"].as_str().unwrap().is_empty()));
+    assert!(items.iter().filter(missing).all(|item| !item["get"].as_str().unwrap().is_empty()));
     assert!(items.iter().filter(missing).count() > 5);
 }
 
@@ -55,8 +45,5 @@ fn a_full_disk_is_told_with_a_way_out() {
         .clone();
     let text = String::from_utf8(output).unwrap();
     let disk = text.lines().find(|line| line.contains(" disk ")).unwrap();
-    assert!(
-        disk.contains("MISSING") && disk.contains("PARATICK_CACHE"),
-        "{disk}"
-    );
+    assert!(disk.contains("MISSING") && disk.contains("PARATICK_CACHE"), "{disk}");
 }

@@ -8,10 +8,7 @@ use tempfile::TempDir;
 /// With an empty cache.
 fn emulator(cache: &TempDir, arguments: &[&str]) -> Command {
     let mut command = paratick(&["emulator"]);
-    command
-        .args(arguments)
-        .env("PARATICK_CACHE", cache.path())
-        .env_remove("PARATICK_QEMU");
+    command.args(arguments).env("PARATICK_CACHE", cache.path()).env_remove("PARATICK_QEMU");
     command
 }
 
@@ -24,10 +21,7 @@ fn stdout(command: &mut Command) -> String {
 fn status_says_what_is_missing_and_which_patches_there_are() {
     let cache = TempDir::new().unwrap();
     let said = stdout(&mut emulator(&cache, &["status"]));
-    assert!(
-        said.contains("not built") && said.contains("hint:"),
-        "{said}"
-    );
+    assert!(said.contains("not built") && said.contains("hint:"), "{said}");
     assert!(said.contains("0001-target-i386-svm"), "{said}");
     assert!(said.contains("0004-icount-"), "{said}");
 }

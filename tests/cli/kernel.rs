@@ -65,17 +65,9 @@ fn uncommitted_work_is_not_overwritten() {
     let checkout = Checkout::with_series();
     fs::write(checkout.tree().join("kernel/tick.c"), "mine").unwrap();
     let error = checkout.stderr(&["kernel", "tree"], 69);
-    assert!(
-        error.contains("uncommitted work") && error.contains("hint: "),
-        "{error}"
-    );
-    assert_eq!(
-        fs::read_to_string(checkout.tree().join("kernel/tick.c")).unwrap(),
-        "mine"
-    );
-    assert!(checkout
-        .stderr(&["kernel", "export"], 69)
-        .contains("uncommitted work"));
+    assert!(error.contains("uncommitted work") && error.contains("hint: "), "{error}");
+    assert_eq!(fs::read_to_string(checkout.tree().join("kernel/tick.c")).unwrap(), "mine");
+    assert!(checkout.stderr(&["kernel", "export"], 69).contains("uncommitted work"));
 }
 
 #[test]
@@ -87,9 +79,7 @@ fn work_that_was_not_exported_is_not_overwritten_until_it_is() {
     checkout.rebase_lab();
     checkout.paratick(&["kernel", "export"]).assert().success();
     checkout.paratick(&["kernel", "tree"]).assert().success();
-    assert!(checkout
-        .read("kernel/series/upper/6.12/series")
-        .contains("0003-tick-More.patch"));
+    assert!(checkout.read("kernel/series/upper/6.12/series").contains("0003-tick-More.patch"));
 }
 
 #[test]
@@ -97,9 +87,7 @@ fn commits_on_a_branch_of_ones_own_are_not_overwritten() {
     let checkout = Checkout::with_series();
     checkout.git(&["checkout", "-q", "-b", "mine"]);
     checkout.commit_signed(MORE, "tick: More");
-    assert!(checkout
-        .stderr(&["kernel", "tree"], 69)
-        .contains("other branches"));
+    assert!(checkout.stderr(&["kernel", "tree"], 69).contains("other branches"));
 }
 
 #[test]
@@ -108,10 +96,7 @@ fn a_patch_that_its_author_did_not_sign_off_is_not_exported() {
     checkout.commit(MORE, "tick: Unsigned");
     checkout.rebase_lab();
     let error = checkout.stderr(&["kernel", "export"], 69);
-    assert!(
-        error.contains("'tick: Unsigned' is by") && error.contains("--signoff"),
-        "{error}"
-    );
+    assert!(error.contains("'tick: Unsigned' is by") && error.contains("--signoff"), "{error}");
 }
 
 #[test]
@@ -120,9 +105,7 @@ fn removed_patches_leave_the_folder_and_the_cover_letter_stays() {
     checkout.git(&["reset", "-q", "--hard", "HEAD~1"]);
     checkout.rebase_lab();
     checkout.paratick(&["kernel", "export"]).assert().success();
-    let names: Vec<_> = fs::read_dir(checkout.path("kernel/series/upper/6.12"))
-        .unwrap()
-        .collect();
+    let names: Vec<_> = fs::read_dir(checkout.path("kernel/series/upper/6.12")).unwrap().collect();
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!(
         checkout.read("kernel/series/upper/6.12/cover-letter.txt"),
@@ -136,30 +119,17 @@ fn a_patch_that_does_not_apply_is_named() {
     let name = "kernel/series/upper/6.12/0002-odd-tick-Name-it-b.patch";
     checkout.write(name, &checkout.read(name).replace("-int a;", "-int z;"));
     let error = checkout.stderr(&["kernel", "tree"], 69);
-    assert!(
-        error.contains("upper/0002-odd-tick-Name-it-b.patch does not apply"),
-        "{error}"
-    );
+    assert!(error.contains("upper/0002-odd-tick-Name-it-b.patch does not apply"), "{error}");
     let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
-    assert!(
-        said.contains("FAILED   upper: round trip:\n         0002-odd"),
-        "{said}"
-    );
+    assert!(said.contains("FAILED   upper: round trip:\n         0002-odd"), "{said}");
 }
 
 #[test]
 fn check_passes_a_good_series_and_says_what_it_skipped() {
     let checkout = Checkout::with_series();
     let said = checkout.stdout(&["kernel", "check", "--quick"], 0);
-    assert_eq!(
-        said.lines().filter(|line| line.starts_with("ok ")).count(),
-        3 * 3,
-        "{said}"
-    );
-    assert!(
-        said.contains("skipped  upper: compile: --quick was given"),
-        "{said}"
-    );
+    assert_eq!(said.lines().filter(|line| line.starts_with("ok ")).count(), 3 * 3, "{said}");
+    assert!(said.contains("skipped  upper: compile: --quick was given"), "{said}");
 }
 
 #[test]
@@ -168,10 +138,7 @@ fn check_finds_a_patch_edited_by_hand() {
     let name = "kernel/series/upper/6.12/0002-odd-tick-Name-it-b.patch";
     checkout.write(name, &checkout.read(name).replace("Because.", "Because.  "));
     let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
-    assert!(
-        said.contains("written again it differs") && said.contains("-Because.  "),
-        "{said}"
-    );
+    assert!(said.contains("written again it differs") && said.contains("-Because.  "), "{said}");
 }
 
 #[test]
@@ -179,10 +146,7 @@ fn check_finds_what_series_does_not_list() {
     let checkout = Checkout::with_series();
     checkout.write("kernel/series/upper/6.12/0009-stray.patch", "");
     let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
-    assert!(
-        said.contains("0009-stray.patch: not listed in series"),
-        "{said}"
-    );
+    assert!(said.contains("0009-stray.patch: not listed in series"), "{said}");
 }
 
 #[test]
@@ -204,10 +168,7 @@ fn check_reports_what_checkpatch_finds() {
 fn another_tarball_than_the_tested_one_only_warns() {
     let checkout = Checkout::new();
     let bases = checkout.read("kernel/bases.toml");
-    checkout.write(
-        "kernel/bases.toml",
-        &bases.replace("sha256 = \"", "sha256 = \"0"),
-    );
+    checkout.write("kernel/bases.toml", &bases.replace("sha256 = \"", "sha256 = \"0"));
     let error = checkout.stderr(&["kernel", "tree"], 0);
     assert!(
         error.contains("warning: ")
@@ -219,10 +180,7 @@ fn another_tarball_than_the_tested_one_only_warns() {
 #[test]
 fn a_base_that_is_not_there_is_told_with_those_that_are() {
     let error = Checkout::new().stderr(&["kernel", "tree", "5.4"], 69);
-    assert!(
-        error.contains("no base kernel 5.4\nhint: ") && error.contains("6.12"),
-        "{error}"
-    );
+    assert!(error.contains("no base kernel 5.4\nhint: ") && error.contains("6.12"), "{error}");
 }
 
 #[test]
@@ -230,10 +188,7 @@ fn a_missing_source_is_told_with_the_package_that_has_it() {
     let checkout = Checkout::new();
     fs::remove_file(checkout.path("linux.tar.xz")).unwrap();
     let error = checkout.stderr(&["kernel", "build"], 69);
-    assert!(
-        error.contains("hint: apt-get install no-such-package"),
-        "{error}"
-    );
+    assert!(error.contains("hint: apt-get install no-such-package"), "{error}");
 }
 
 #[test]
@@ -250,27 +205,18 @@ fn an_interrupted_unpacking_is_begun_again() {
 #[test]
 fn a_selftest_that_is_not_there_is_told_with_how_to_name_one() {
     let error = Checkout::with_series().stderr(&["kernel", "selftest", "none"], 69);
-    assert!(
-        error.contains("there is no KVM selftest none") && error.contains("hint: "),
-        "{error}"
-    );
+    assert!(error.contains("there is no KVM selftest none") && error.contains("hint: "), "{error}");
 }
 
 #[test]
 fn ending_a_build_ends_its_make() {
     let checkout = Checkout::new();
     // Debian's source is unpacked into the cache by its key; this one's make never ends.
-    checkout
-        .paratick(&["kernel", "check", "--quick"])
-        .assert()
-        .success();
+    checkout.paratick(&["kernel", "check", "--quick"]).assert().success();
     let sha256 = checkout.read("kernel/bases.toml");
     let key = &sha256.split("sha256 = \"").nth(1).unwrap()[..16];
     let pid_file = checkout.path("pid");
-    let makefile = format!(
-        "tinyconfig:\n\techo $$$$ > {}; exec sleep 600\n",
-        pid_file.display()
-    );
+    let makefile = format!("tinyconfig:\n\techo $$$$ > {}; exec sleep 600\n", pid_file.display());
     checkout.write(&format!("cache/source/{key}/Makefile"), &makefile);
     let mut build = Process::new(env!("CARGO_BIN_EXE_paratick"))
         .args(["kernel", "build", "--base"])
@@ -278,11 +224,7 @@ fn ending_a_build_ends_its_make() {
         .env("PARATICK_CACHE", checkout.path("cache"))
         .spawn()
         .unwrap();
-    let pid = wait_for(|| {
-        fs::read_to_string(&pid_file)
-            .ok()
-            .filter(|pid| pid.ends_with('\n'))
-    });
+    let pid = wait_for(|| fs::read_to_string(&pid_file).ok().filter(|pid| pid.ends_with('\n')));
     build.kill().unwrap();
     build.wait().unwrap();
     let process = format!("/proc/{}", pid.trim());

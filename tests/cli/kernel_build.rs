@@ -7,9 +7,7 @@ use std::fs;
 /// What `kernel build` says of an image, by name.
 fn line(said: &str, name: &str) -> String {
     let line = said.lines().find_map(|line| line.strip_prefix(name));
-    line.unwrap_or_else(|| panic!("no {name}: {said}"))
-        .trim()
-        .to_owned()
+    line.unwrap_or_else(|| panic!("no {name}: {said}")).trim().to_owned()
 }
 
 fn build(checkout: &Checkout, args: &[&str]) -> String {
@@ -51,10 +49,7 @@ fn an_image_is_kept_when_only_the_division_into_series_changes() {
     let name = moved.trim();
     let patch = checkout.read(&format!("kernel/series/lower/6.12/{name}"));
     checkout.write(&format!("kernel/series/upper/6.12/{name}"), &patch);
-    checkout.write(
-        &folder("upper"),
-        &[moved.clone(), checkout.read(&folder("upper"))].concat(),
-    );
+    checkout.write(&folder("upper"), &[moved.clone(), checkout.read(&folder("upper"))].concat());
     checkout.write(&folder("lower"), "");
     assert_eq!(build(&checkout, &[]), before);
 }
@@ -62,10 +57,7 @@ fn an_image_is_kept_when_only_the_division_into_series_changes() {
 #[test]
 fn fragments_are_merged_in_the_order_that_the_base_names() {
     let checkout = Checkout::with_series();
-    checkout.write(
-        "kernel/config/6.12.config",
-        "# CONFIG_A is not set\nCONFIG_B=y\n",
-    );
+    checkout.write("kernel/config/6.12.config", "# CONFIG_A is not set\nCONFIG_B=y\n");
     let bases = checkout.read("kernel/bases.toml");
     let config = |names: &str| {
         let list = bases.replace("[\"common\"]", names);

@@ -11,17 +11,10 @@ fn follow_hint(checkout: &Checkout) -> String {
     let done = Process::new("sh")
         .args(["-ec", hint])
         .current_dir(checkout.tree())
-        .envs([
-            ("GIT_COMMITTER_NAME", "me"),
-            ("GIT_COMMITTER_EMAIL", "me@here"),
-        ])
+        .envs([("GIT_COMMITTER_NAME", "me"), ("GIT_COMMITTER_EMAIL", "me@here")])
         .output()
         .unwrap();
-    assert!(
-        done.status.success(),
-        "{hint}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    assert!(done.status.success(), "{hint}: {}", String::from_utf8_lossy(&done.stderr));
     hint.to_owned()
 }
 
@@ -38,20 +31,11 @@ fn a_tree_has_a_branch_for_each_series_and_the_last_mailed_one_is_checked_out() 
     checkout.paratick(&["kernel", "tree"]).assert().success();
     let names = checkout.git(&["branch", "--format=%(refname:short)"]);
     assert_eq!(names.lines().collect::<Vec<_>>(), ["lab", "lower", "upper"]);
-    for (branch, text, count) in [
-        ("lower", LOWER, "1"),
-        ("upper", SECOND, "3"),
-        ("lab", LAB, "4"),
-    ] {
-        assert_eq!(
-            checkout.git(&["show", &format!("{branch}:kernel/tick.c")]),
-            text
-        );
+    for (branch, text, count) in [("lower", LOWER, "1"), ("upper", SECOND, "3"), ("lab", LAB, "4")]
+    {
+        assert_eq!(checkout.git(&["show", &format!("{branch}:kernel/tick.c")]), text);
         let commits = format!("base..{branch}");
-        assert_eq!(
-            checkout.git(&["rev-list", "--count", &commits]).trim(),
-            count
-        );
+        assert_eq!(checkout.git(&["rev-list", "--count", &commits]).trim(), count);
     }
     assert_eq!(checkout.git(&["branch", "--show-current"]), "upper\n");
     let file = checkout.tree().join("kernel/tick.c");
@@ -78,10 +62,7 @@ fn a_change_of_the_lowest_series_is_refused_until_its_hint_has_moved_all_above()
     checkout.commit_signed(&LOWER.replace("low;", "low;\nint more;"), "tick: More");
     let hint = follow_hint(&checkout);
     assert_eq!(checkout.patches(), before);
-    assert_eq!(
-        hint,
-        "git rebase --update-refs --onto lower refs/paratick/saved/lower lab"
-    );
+    assert_eq!(hint, "git rebase --update-refs --onto lower refs/paratick/saved/lower lab");
     checkout.paratick(&["kernel", "export"]).assert().success();
     let lists = lists(&checkout);
     assert!(lists["lower"].contains("0002-tick-More.patch"), "{lists:?}");
@@ -109,13 +90,7 @@ fn changes_of_two_series_are_put_right_one_hint_after_the_other() {
     let checkout = Checkout::with_series();
     checkout.commit_signed(MORE, "tick: More");
     checkout.git(&["checkout", "-q", "lower"]);
-    checkout.git(&[
-        "commit",
-        "-q",
-        "--amend",
-        "--no-edit",
-        "--date=2026-03-03T04:05:06+0100",
-    ]);
+    checkout.git(&["commit", "-q", "--amend", "--no-edit", "--date=2026-03-03T04:05:06+0100"]);
     assert!(follow_hint(&checkout).ends_with("saved/lower upper"));
     assert!(follow_hint(&checkout).ends_with("saved/upper lab"));
     checkout.paratick(&["kernel", "export"]).assert().success();
@@ -166,12 +141,7 @@ fn a_missing_branch_is_told_with_how_to_make_it() {
 
 fn follow_hint_words(checkout: &Checkout) -> String {
     let error = checkout.stderr(&["kernel", "export"], 69);
-    error
-        .trim_end()
-        .split_once("\nhint: ")
-        .unwrap()
-        .1
-        .to_owned()
+    error.trim_end().split_once("\nhint: ").unwrap().1.to_owned()
 }
 
 #[test]
@@ -191,10 +161,7 @@ fn a_patch_without_a_sign_off_keeps_the_whole_stack_from_being_written() {
 fn a_series_that_left_the_stack_leaves_the_tree() {
     let checkout = Checkout::with_series();
     let bases = checkout.read("kernel/bases.toml");
-    checkout.write(
-        "kernel/bases.toml",
-        &bases.replace("lab_series = [\"lab\"]\n", ""),
-    );
+    checkout.write("kernel/bases.toml", &bases.replace("lab_series = [\"lab\"]\n", ""));
     checkout.paratick(&["kernel", "tree"]).assert().success();
     assert!(!checkout.git(&["branch"]).contains("lab"));
     let refs = checkout.git(&["for-each-ref", "refs/paratick"]);
@@ -206,11 +173,7 @@ fn a_series_that_is_not_there_is_no_empty_one() {
     let checkout = Checkout::with_series();
     let bases = checkout.read("kernel/bases.toml");
     checkout.write("kernel/bases.toml", &bases.replace("\"upper\"", "\"uper\""));
-    for args in [
-        &["kernel", "tree"][..],
-        &["kernel", "check", "--quick"],
-        &["kernel", "build"],
-    ] {
+    for args in [&["kernel", "tree"][..], &["kernel", "check", "--quick"], &["kernel", "build"]] {
         let error = checkout.stderr(args, 69);
         assert!(
             error.contains("there is no ")
@@ -229,10 +192,7 @@ fn check_names_the_series_whose_files_are_wrong() {
         said.contains("FAILED   lower: files:\n         0009-stray.patch: not listed in series"),
         "{said}"
     );
-    assert!(
-        said.contains("ok       upper: files: ") && !said.contains("round trip"),
-        "{said}"
-    );
+    assert!(said.contains("ok       upper: files: ") && !said.contains("round trip"), "{said}");
 }
 
 #[test]
@@ -273,10 +233,7 @@ fn check_asks_for_a_cover_letter_that_counts_the_patches_where_there_are_several
 fn an_empty_series_is_skipped_and_never_counts_as_checked() {
     let said = Checkout::new().stdout(&["kernel", "check", "--quick"], 0);
     for name in SERIES {
-        assert!(
-            said.contains(&format!("skipped  {name}: patches: there is none yet")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("skipped  {name}: patches: there is none yet")), "{said}");
     }
 }
 

@@ -49,10 +49,7 @@ fn what_the_lab_is_made_of_is_named_where_it_is_missing() {
     let lab = Lab::new();
     let error = fails(lab.run(&[], &["true"]).env("PARATICK_QEMU", "no-qemu"), 69);
     assert!(error.contains("no-qemu") && error.contains("hint:"));
-    let error = fails(
-        lab.run(&[], &["true"]).env("PARATICK_AGENT", "/no/agent"),
-        69,
-    );
+    let error = fails(lab.run(&[], &["true"]).env("PARATICK_AGENT", "/no/agent"), 69);
     assert!(error.contains("/no/agent") && error.contains("hint:"));
     let error = fails(&mut lab.run(&["--host-kernel", "/no/kernel"], &["true"]), 2);
     assert!(error.contains("/no/kernel") && error.contains("hint:"));
@@ -70,10 +67,7 @@ fn an_emulator_that_ends_at_once_is_reported_and_leaves_nothing() {
 #[test]
 fn a_disk_that_does_not_fit_is_refused() {
     let error = fails(&mut Lab::new().run(&["--disk", "4000T"], &["true"]), 69);
-    assert!(
-        error.contains("no room for a disk of 4000T") && error.contains("hint:"),
-        "{error}"
-    );
+    assert!(error.contains("no room for a disk of 4000T") && error.contains("hint:"), "{error}");
 }
 
 #[test]
@@ -83,19 +77,13 @@ fn this_machine_is_no_host_without_kvm() {
         return;
     }
     let error = fails(&mut Lab::new().run(&["--host", "here"], &["true"]), 69);
-    assert!(
-        error.contains("/dev/kvm") && error.contains("hint:"),
-        "{error}"
-    );
+    assert!(error.contains("/dev/kvm") && error.contains("hint:"), "{error}");
 }
 
 #[test]
 fn a_shell_needs_a_terminal() {
     let error = fails(&mut paratick(&["lab", "shell"]), 2);
-    assert!(
-        error.contains("terminal") || error.contains("agent"),
-        "{error}"
-    );
+    assert!(error.contains("terminal") || error.contains("agent"), "{error}");
 }
 
 #[test]

@@ -56,19 +56,13 @@ fn file(text: &str) -> (TempDir, String) {
 #[test]
 fn the_formulas_are_computed_for_the_guests_described() {
     let w1 = json(&["--vcpus", "16", "--load", "0"]);
-    assert_eq!(
-        model(&w1, "formula-periodic")["managing"]["likely"],
-        80_000.0
-    );
+    assert_eq!(model(&w1, "formula-periodic")["managing"]["likely"], 80_000.0);
     assert_eq!(model(&w1, "formula-tickless")["managing"]["likely"], 0.0);
     // The formulas say nothing about these: not 0.
     assert_eq!(model(&w1, "formula-periodic")["timer"], Value::Null);
     assert_eq!(model(&w1, "formula-periodic")["by_cause"].get("halt"), None);
     let half = json(&["--vcpus", "16", "--load", "0.5", "--idle-period", "8ms"]);
-    assert_eq!(
-        model(&half, "formula-tickless")["managing"]["likely"],
-        60_000.0
-    );
+    assert_eq!(model(&half, "formula-tickless")["managing"]["likely"], 60_000.0);
 }
 
 #[test]
@@ -86,10 +80,7 @@ fn the_crossover_stands_beside_the_papers_words() {
 fn table_1_is_printed_three_ways() {
     let table = json(&["table1"]);
     let rows = table["scenarios"].as_array().unwrap();
-    let names: Vec<_> = rows
-        .iter()
-        .map(|row| row["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["W1", "W2", "W3", "W4"]);
     for row in rows {
         let printed = row["printed"]["periodic"].as_f64().unwrap();
@@ -97,12 +88,7 @@ fn table_1_is_printed_three_ways() {
         assert_eq!(row["agreeing"], row["printed"], "{row}");
     }
     let said = text(&["table1"]);
-    for line in [
-        "as printed",
-        "formula 3.1 as written",
-        "reading that agrees",
-        "8.00 ms",
-    ] {
+    for line in ["as printed", "formula 3.1 as written", "reading that agrees", "8.00 ms"] {
         assert!(said.contains(line), "{line} is not in {said}");
     }
 }
@@ -169,19 +155,13 @@ fn one_modes_load_predicts_another_mode() {
         assert!(difference.abs() < 30.0, "{workload}: {predicted} {counted}");
     }
     // A mode that polls has other idle periods.
-    let renamed = fs::read_to_string(RECORDED)
-        .unwrap()
-        .replace("\"tickless\"", "\"tickless+poll\"");
+    let renamed =
+        fs::read_to_string(RECORDED).unwrap().replace("\"tickless\"", "\"tickless+poll\"");
     let (_folder, path) = file(&renamed);
     let polls = json(&["--from", &path, "--load-of", "tickless-stop"]);
     let mut cells = polls["cells"].as_array().unwrap().iter();
-    let cell = cells
-        .find(|cell| cell["subject"]["mode"] == "tickless+poll")
-        .unwrap();
-    assert_eq!(
-        (&cell["predicted"], &cell["error"]),
-        (&Value::Null, &Value::Null)
-    );
+    let cell = cells.find(|cell| cell["subject"]["mode"] == "tickless+poll").unwrap();
+    assert_eq!((&cell["predicted"], &cell["error"]), (&Value::Null, &Value::Null));
     refused(
         &["--from", RECORDED, "--load-of", "paratick+poll"],
         &["no load for paratick+poll", "tickless-stop"],
@@ -246,24 +226,15 @@ fn a_file_that_holds_no_results_is_refused() {
         let (_folder, path) = file(text);
         refused(&["--from", &path], &[&path, why]);
     }
-    refused(
-        &["--from", "/no/such.json"],
-        &["/no/such.json", "No such file"],
-    );
+    refused(&["--from", "/no/such.json"], &["/no/such.json", "No such file"]);
 }
 
 #[test]
 fn the_help_says_what_the_options_are_in_the_paper() {
     let help = text(&["--help"]);
-    for word in [
-        "--vms",
-        "--idle-period",
-        "T_idle",
-        "--from",
-        "--workload",
-        "table1",
-        "docs/model.md",
-    ] {
+    for word in
+        ["--vms", "--idle-period", "T_idle", "--from", "--workload", "table1", "docs/model.md"]
+    {
         assert!(help.contains(word), "{word} is not in {help}");
     }
 }

@@ -13,9 +13,7 @@ struct Outside {
 
 impl Outside {
     fn new() -> Self {
-        let outside = Outside {
-            dir: TempDir::new().unwrap(),
-        };
+        let outside = Outside { dir: TempDir::new().unwrap() };
         for folder in ["bin", "here"] {
             fs::create_dir(outside.path(folder)).unwrap();
         }
@@ -84,9 +82,7 @@ fn the_emulator_is_made_of_what_the_checkout_has() {
     let (status, _) = outside.said(&["emulator", "status"], 0);
     assert!(status.contains("0001-target-i386-svm"), "{status}");
     let mut inside = paratick(&["emulator", "status"]);
-    inside
-        .env("PARATICK_CACHE", outside.path("cache"))
-        .env_remove("PARATICK_QEMU");
+    inside.env("PARATICK_CACHE", outside.path("cache")).env_remove("PARATICK_QEMU");
     assert_eq!(status, said(&mut inside, 0).0);
 }
 

@@ -37,9 +37,7 @@ fn fails(args: &[&str]) -> String {
 
 /// Where strace is missing or may not trace, guests prepare themselves.
 fn traces() -> bool {
-    let traced = Command::new("strace")
-        .args(["-o", "/dev/null", "true"])
-        .status();
+    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
     let traces = traced.is_ok_and(|status| status.success());
     if !traces {
         println!("NOT CHECKED: this machine does not let strace trace");
@@ -57,16 +55,10 @@ fn one_that_fails_or_takes_too_long_ends_the_bench_with_its_output_and_a_hint() 
     assert!(
         said.contains("running bad once on this machine") && said.contains("for 120 s at most")
     );
-    assert!(
-        said.contains("preparing bad: it ended with exit status: 3"),
-        "{said}"
-    );
+    assert!(said.contains("preparing bad: it ended with exit status: 3"), "{said}");
     assert!(said.contains("no luck\nhint: "), "{said}");
     let said = fails(&["--program", "slow=sleep 100", "--prepare-limit", "1s"]);
-    assert!(
-        said.contains("did not end within 1 s") && said.contains("--no-prepare"),
-        "{said}"
-    );
+    assert!(said.contains("did not end within 1 s") && said.contains("--no-prepare"), "{said}");
 }
 
 #[test]
@@ -75,10 +67,7 @@ fn without_preparation_it_is_not_run_on_the_machine() {
     let here = folder.path().join("was-here");
     let program = format!("touch=touch {}", here.display());
     let said = fails(&["--program", &program, "--no-prepare"]);
-    assert!(
-        said.contains("/no/such/qemu") && !said.contains("once on this machine"),
-        "{said}"
-    );
+    assert!(said.contains("/no/such/qemu") && !said.contains("once on this machine"), "{said}");
     assert!(!here.exists());
 }
 
@@ -89,15 +78,10 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
     }
     let folder = TempDir::new().unwrap();
     let pid = folder.path().join("pid");
-    let program = format!(
-        "slow=echo $$ >{0}.new; mv {0}.new {0}; sleep 1000; true",
-        pid.display()
-    );
+    let program = format!("slow=echo $$ >{0}.new; mv {0}.new {0}; sleep 1000; true", pid.display());
     let cache = folder.path().join("cache");
-    let mut bench = sequential(&cache, &["--program", &program])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut bench =
+        sequential(&cache, &["--program", &program]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(bench.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().contains("running slow once")));
     let begun = Instant::now();

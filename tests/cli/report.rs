@@ -34,9 +34,7 @@ fn words(page: &str) -> String {
         text += before;
         rest = drawing.split_once("</svg>").unwrap().1.into();
     }
-    let cells = (text + &rest)
-        .replace("</th><", "</th> | <")
-        .replace("</td><", "</td> | <");
+    let cells = (text + &rest).replace("</th><", "</th> | <").replace("</td><", "</td> | <");
     let mut words = String::new();
     for part in cells.split('<') {
         words += part.split_once('>').map_or(part, |(_, text)| text);
@@ -46,29 +44,22 @@ fn words(page: &str) -> String {
 }
 
 fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/cli")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli").join(name)
 }
 
 #[test]
 fn recorded_results_are_told() {
     let folder = TempDir::new().unwrap();
-    let files = [
-        "recorded.json",
-        "recorded-16.json",
-        "recorded-table1.json",
-        "recorded-table1-4.json",
-    ];
+    let files =
+        ["recorded.json", "recorded-16.json", "recorded-table1.json", "recorded-table1-4.json"];
     insta::assert_snapshot!(words(&page(folder.path(), &files.map(recorded))));
 }
 
 #[test]
 fn programs_and_time_lines_are_told() {
     let folder = TempDir::new().unwrap();
-    let mut files: Vec<_> = [0, 1000, 2000]
-        .map(|cost| one(folder.path(), "sequential", Some(cost)))
-        .into();
+    let mut files: Vec<_> =
+        [0, 1000, 2000].map(|cost| one(folder.path(), "sequential", Some(cost))).into();
     files.push(folder.path().join("timeline.json"));
     fs::write(&files[3], synthetic::timeline()).unwrap();
     insta::assert_snapshot!(words(&page(folder.path(), &files)));
@@ -81,12 +72,7 @@ fn one(folder: &Path, name: &'static str, cost: Option<u32>) -> PathBuf {
 
 /// Of one guest with one vCPU.
 fn made(name: &'static str, cost: Option<u32>) -> Results {
-    synthetic::results(&Bench {
-        name,
-        vcpus: 1,
-        guests: 1,
-        cost,
-    })
+    synthetic::results(&Bench { name, vcpus: 1, guests: 1, cost })
 }
 
 /// Exit code 2, every one of `words`, a hint, nothing on standard output.
@@ -130,14 +116,7 @@ fn a_whole_evaluation_has_every_section_in_order() {
 #[test]
 fn a_page_needs_nothing_from_elsewhere() {
     let page = &*WHOLE;
-    for loads in [
-        "<script",
-        "<link",
-        "<img",
-        "src=",
-        "@import",
-        "http-equiv=\"refresh",
-    ] {
+    for loads in ["<script", "<link", "<img", "src=", "@import", "http-equiv=\"refresh"] {
         assert!(!page.contains(loads), "{loads}");
     }
     // Addresses in the text, and no others: patterns of the same page.
@@ -176,12 +155,7 @@ fn what_was_not_given_is_named_with_its_command_and_has_no_section() {
 #[test]
 fn sizes_that_were_not_measured_are_named_one_by_one() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench {
-        name: "multithreaded",
-        vcpus: 4,
-        guests: 1,
-        cost: Some(1000),
-    };
+    let bench = Bench { name: "multithreaded", vcpus: 4, guests: 1, cost: Some(1000) };
     let file = synthetic::write(folder.path(), "small.json", &synthetic::results(&bench));
     let page = page(folder.path(), &[file]);
     for (size, missing) in [("small", false), ("medium", true), ("large", true)] {
@@ -194,12 +168,7 @@ fn sizes_that_were_not_measured_are_named_one_by_one() {
 fn a_size_that_is_not_the_papers_has_no_numbers_of_the_paper() {
     let folder = TempDir::new().unwrap();
     let of = |vcpus| {
-        let bench = Bench {
-            name: "multithreaded",
-            vcpus,
-            guests: 1,
-            cost: Some(1000),
-        };
+        let bench = Bench { name: "multithreaded", vcpus, guests: 1, cost: Some(1000) };
         let name = format!("{vcpus}.json");
         synthetic::write(folder.path(), &name, &synthetic::results(&bench))
     };
@@ -220,9 +189,7 @@ fn commands(page: &str) -> Vec<String> {
     let block = page.split("<pre tabindex=\"0\"><code>").nth(1).unwrap();
     let block = block.split("</code>").next().unwrap();
     let block = block.replace("&#x27;", "'");
-    let commands = block
-        .lines()
-        .filter(|line| line.starts_with("paratick bench"));
+    let commands = block.lines().filter(|line| line.starts_with("paratick bench"));
     commands.map(str::to_string).collect()
 }
 
@@ -230,13 +197,7 @@ fn commands(page: &str) -> Vec<String> {
 fn the_commands_that_made_the_files_are_told_once_each() {
     let folder = TempDir::new().unwrap();
     let mut own = made("sequential", Some(3000));
-    let words = [
-        "paratick",
-        "bench",
-        "sequential",
-        "--program",
-        "sum=echo 'a b' | sha256sum",
-    ];
+    let words = ["paratick", "bench", "sequential", "--program", "sum=echo 'a b' | sha256sum"];
     own.command = words.map(String::from).into();
     let mut old = made("io", None);
     old.command.clear();
@@ -251,14 +212,8 @@ fn the_commands_that_made_the_files_are_told_once_each() {
     assert_eq!(commands[0], "paratick bench table1");
     assert!(page.contains("# bench io: the command was not recorded"));
     // A shell takes it for the same words.
-    let print = format!(
-        "paratick() {{ printf '%s\\n' paratick \"$@\"; }}; {}",
-        commands[1]
-    );
-    let run = std::process::Command::new("sh")
-        .args(["-c", &print])
-        .output()
-        .unwrap();
+    let print = format!("paratick() {{ printf '%s\\n' paratick \"$@\"; }}; {}", commands[1]);
+    let run = std::process::Command::new("sh").args(["-c", &print]).output().unwrap();
     let said = String::from_utf8(run.stdout).unwrap();
     assert_eq!(said.lines().collect::<Vec<_>>(), words);
 }
@@ -296,10 +251,7 @@ fn old_files_are_judged_by_todays_rules() {
     // With a verdict that three boots do not allow today.
     results.plan.rounds = 3;
     for cell in &mut results.cells {
-        cell.readings
-            .exits
-            .samples
-            .retain(|sample| sample.round <= 3);
+        cell.readings.exits.samples.retain(|sample| sample.round <= 3);
     }
     let file = synthetic::write(folder.path(), "old.json", &results);
     let page = page(folder.path(), &[file]);
@@ -317,10 +269,7 @@ fn old_files_are_judged_by_todays_rules() {
     assert!(samples.clone().count() > 0);
     for sample in samples {
         let instructions = sample.host_instructions.zip(sample.guest_instructions);
-        assert_eq!(
-            sample.cpu_ns,
-            instructions.map(|(host, guest)| host + guest)
-        );
+        assert_eq!(sample.cpu_ns, instructions.map(|(host, guest)| host + guest));
     }
 }
 
@@ -354,18 +303,9 @@ fn the_agents_own_kernels_are_left_out_of_a_second_average() {
 #[test]
 fn samples_whose_world_switches_were_not_counted_are_named() {
     let folder = TempDir::new().unwrap();
-    let bench = Bench {
-        name: "table1",
-        vcpus: 16,
-        guests: 4,
-        cost: None,
-    };
+    let bench = Bench { name: "table1", vcpus: 16, guests: 4, cost: None };
     let mut results = synthetic::results(&bench);
-    for sample in results
-        .cells
-        .iter_mut()
-        .flat_map(|cell| &mut cell.readings.exits.samples)
-    {
+    for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.readings.exits.samples) {
         sample.world_switches = None;
     }
     let several = synthetic::write(folder.path(), "several.json", &results);
@@ -391,11 +331,7 @@ fn of_several_costs_the_middle_one_is_in_the_figures() {
 fn what_was_not_measured_is_no_number() {
     let folder = TempDir::new().unwrap();
     let mut results = made("io", None);
-    for sample in results
-        .cells
-        .iter_mut()
-        .flat_map(|cell| &mut cell.readings.exits.samples)
-    {
+    for sample in results.cells.iter_mut().flat_map(|cell| &mut cell.readings.exits.samples) {
         sample.cpu_ns = None;
         sample.exits = None;
     }
@@ -404,29 +340,18 @@ fn what_was_not_measured_is_no_number() {
     let page = page(folder.path(), &[file]);
     assert!(page.contains("System throughput: measured on 0 of 8"));
     assert!(!page.contains("<h2 id=\"causes\">"));
-    assert!(
-        !page.contains("NaN") && !page.contains("inf"),
-        "a number of nothing"
-    );
+    assert!(!page.contains("NaN") && !page.contains("inf"), "a number of nothing");
 }
 
 #[test]
 fn problems_are_told() {
     let folder = TempDir::new().unwrap();
     let mut results = made("io", None);
-    let boot = Boot {
-        round: 2,
-        subject: results.plan.subjects[0],
-    };
+    let boot = Boot { round: 2, subject: results.plan.subjects[0] };
     let why = "the guest did not boot <b>".into();
     results.problems.push(boot.problem(Fault::Guest { why }));
-    let doubt = Fault::CountsDiffer {
-        exits: 2,
-        world_switches: 1,
-    };
-    results.cells[0].readings.exits.samples[0]
-        .problems
-        .push(doubt);
+    let doubt = Fault::CountsDiffer { exits: 2, world_switches: 1 };
+    results.cells[0].readings.exits.samples[0].problems.push(doubt);
     results.cells[1].readings.exits.samples.pop();
     let file = synthetic::write(folder.path(), "io.json", &results);
     let page = page(folder.path(), &[file]);
@@ -452,24 +377,14 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
         ("", "it is empty"),
         ("{\"my\": \"notes\"}", "not a results file"),
         ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
-        (
-            "{\"schema\": \"paratick-timeline/9\"}",
-            "paratick-timeline/9",
-        ),
-        (
-            "{\"schema\": \"paratick-timeline/1\", \"lines\": 3}",
-            "paratick-timeline/1",
-        ),
+        ("{\"schema\": \"paratick-timeline/9\"}", "paratick-timeline/9"),
+        ("{\"schema\": \"paratick-timeline/1\", \"lines\": 3}", "paratick-timeline/1"),
     ] {
         fs::write(&bad, text).unwrap();
         refused(&[good.clone(), bad.clone()], &to, &["bad.json", why]);
         assert!(!output.exists());
     }
-    refused(
-        &[folder.path().join("none.json")],
-        &to,
-        &["none.json", "No such file"],
-    );
+    refused(&[folder.path().join("none.json")], &to, &["none.json", "No such file"]);
     let again = folder.path().join("again.json");
     std::os::unix::fs::symlink(&good, &again).unwrap();
     refused(&[good.clone(), again], &to, &["named twice"]);
@@ -482,9 +397,7 @@ fn of_one_bench_before_and_after_it_was_continued_the_whole_one_is_shown() {
     let whole = made("io", None);
     let samples: usize = whole.cells.iter().map(|cell| cell.samples().len()).sum();
     let mut begun = whole.clone();
-    let fault = Fault::Said {
-        text: "nobody shall see this".into(),
-    };
+    let fault = Fault::Said { text: "nobody shall see this".into() };
     begun.problems = vec![Problem { boot: None, fault }];
     for cell in &mut begun.cells {
         cell.readings.exits.samples.pop();
@@ -509,40 +422,21 @@ fn only_a_page_is_overwritten() {
     let good = one(folder.path(), "io", None);
     let text = fs::read_to_string(&good).unwrap();
     let path = good.to_str().unwrap().to_string();
-    refused(
-        std::slice::from_ref(&good),
-        &["--output", &path],
-        &["one of the results"],
-    );
+    refused(std::slice::from_ref(&good), &["--output", &path], &["one of the results"]);
     assert_eq!(fs::read_to_string(&good).unwrap(), text);
     let notes = folder.path().join("notes.html");
     fs::write(&notes, "my notes").unwrap();
-    refused(
-        std::slice::from_ref(&good),
-        &["--output", notes.to_str().unwrap()],
-        &["notes.html"],
-    );
+    refused(std::slice::from_ref(&good), &["--output", notes.to_str().unwrap()], &["notes.html"]);
     assert_eq!(fs::read_to_string(&notes).unwrap(), "my notes");
-    let (others, link) = (
-        folder.path().join("thesis.html"),
-        folder.path().join("l.html"),
-    );
+    let (others, link) = (folder.path().join("thesis.html"), folder.path().join("l.html"));
     fs::write(&others, "<!doctype html>\n<title>My thesis</title>").unwrap();
     std::os::unix::fs::symlink(&others, &link).unwrap();
     for place in [&others, &link] {
-        refused(
-            std::slice::from_ref(&good),
-            &["--output", place.to_str().unwrap()],
-            &["--output"],
-        );
+        refused(std::slice::from_ref(&good), &["--output", place.to_str().unwrap()], &["--output"]);
         assert!(fs::read_to_string(&others).unwrap().contains("My thesis"));
     }
     for place in ["/dev/null", "/", "-", "/no/such/folder/r.html"] {
-        refused(
-            std::slice::from_ref(&good),
-            &["--output", place],
-            &[place, "--output"],
-        );
+        refused(std::slice::from_ref(&good), &["--output", place], &[place, "--output"]);
     }
     // Beside the results where no other place is given; a second time over the first.
     for _ in 0..2 {
@@ -550,7 +444,5 @@ fn only_a_page_is_overwritten() {
         let said = String::from_utf8(written.get_output().stdout.clone()).unwrap();
         assert_eq!(said.trim(), path.replace(".json", ".html"));
     }
-    assert!(fs::read_to_string(path.replace(".json", ".html"))
-        .unwrap()
-        .ends_with("</html>\n"));
+    assert!(fs::read_to_string(path.replace(".json", ".html")).unwrap().ends_with("</html>\n"));
 }

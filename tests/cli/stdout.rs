@@ -61,21 +61,13 @@ fn no_verb_panics_where_nobody_reads() {
             let prepared = checkout.paratick(&words);
             let mut command = Command::new(prepared.get_program());
             let set = |(name, value): (_, Option<_>)| Some((name, value?));
-            command
-                .args(&words)
-                .envs(prepared.get_envs().filter_map(set));
-            command
-                .env("PARATICK_QEMU", "/bin/true")
-                .env("PARATICK_AGENT", "/bin/true");
+            command.args(&words).envs(prepared.get_envs().filter_map(set));
+            command.env("PARATICK_QEMU", "/bin/true").env("PARATICK_AGENT", "/bin/true");
             command
         };
         let heard = run().output().unwrap().status.code();
         let output = run().stdout(unread()).output().unwrap();
-        assert!(
-            !said(&output).contains("panicked"),
-            "{line}: {}",
-            said(&output)
-        );
+        assert!(!said(&output).contains("panicked"), "{line}: {}", said(&output));
         assert_eq!(output.status.code(), heard, "{line}");
         let unheard = run().stdout(unread()).stderr(unread()).status().unwrap();
         assert_eq!(unheard.code(), heard, "{line}");
@@ -95,8 +87,5 @@ fn a_full_disk_is_one() {
     let output = table1().stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     let said = said(&output);
-    assert!(
-        said.starts_with("error: cannot write to standard output"),
-        "{said}"
-    );
+    assert!(said.starts_with("error: cannot write to standard output"), "{said}");
 }

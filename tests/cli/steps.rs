@@ -41,11 +41,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Code, standard output and standard error.
 fn seen(output: &Output) -> (Option<i32>, String, String) {
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 #[test]
@@ -56,10 +52,7 @@ fn a_step_is_announced_and_its_output_goes_to_the_log() {
     assert_eq!((code, stdout.as_str()), (Some(0), ""));
     let lines: Vec<_> = stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{stderr}");
-    assert_eq!(
-        lines[0],
-        "2 of 5  cook: about 3 min (output: logs/cook.log)"
-    );
+    assert_eq!(lines[0], "2 of 5  cook: about 3 min (output: logs/cook.log)");
     assert!(lines[1].ends_with(" s"), "{stderr}");
     let log = fs::read_to_string(dir.path().join("logs/cook.log")).unwrap();
     assert_eq!(log, "noise\nmore\n");
@@ -70,9 +63,7 @@ fn a_step_that_took_a_while_says_how_long() {
     let output = step(&folder(), Some("log"), "sleep 3").output().unwrap();
     let stderr = text(&output.stderr);
     let last = stderr.lines().last().unwrap().trim();
-    let took = last
-        .strip_prefix("done: ")
-        .and_then(|rest| rest.strip_suffix(" s"));
+    let took = last.strip_prefix("done: ").and_then(|rest| rest.strip_suffix(" s"));
     assert!(took.unwrap().parse::<u32>().unwrap() >= 3, "{stderr}");
 }
 
@@ -82,59 +73,36 @@ fn a_failing_step_shows_the_end_of_its_log_and_passes_its_code_on() {
     let output = step(&folder(), Some("log"), script).output().unwrap();
     let (code, stdout, stderr) = seen(&output);
     assert_eq!((code, stdout.as_str()), (Some(7), ""));
-    let shown: Vec<_> = stderr
-        .lines()
-        .filter(|line| line.starts_with("    "))
-        .collect();
+    let shown: Vec<_> = stderr.lines().filter(|line| line.starts_with("    ")).collect();
     assert_eq!(shown.len(), 20, "{stderr}");
     assert_eq!((shown[0], shown[19]), ("    112", "    boiled over"));
-    assert!(
-        stderr.contains("error: step 2 of 5 (cook) failed after"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("error: step 2 of 5 (cook) failed after"), "{stderr}");
     assert!(stderr.contains("with exit code 7\n"), "{stderr}");
-    assert!(
-        stderr.contains("hint: all of its output is in log\n"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("hint: all of its output is in log\n"), "{stderr}");
 }
 
 #[test]
 fn without_a_log_the_output_is_shown() {
-    let output = step(&folder(), None, "echo table; echo progress >&2; exit 1")
-        .output()
-        .unwrap();
+    let output = step(&folder(), None, "echo table; echo progress >&2; exit 1").output().unwrap();
     let (code, stdout, stderr) = seen(&output);
     assert_eq!((code, stdout.as_str()), (Some(1), "table\n"));
-    assert!(
-        stderr.starts_with("2 of 5  cook: about 3 min\nprogress\nerror: "),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("2 of 5  cook: about 3 min\nprogress\nerror: "), "{stderr}");
 }
 
 #[test]
 fn ci_sees_everything() {
     let dir = folder();
-    let output = step(&dir, Some("log"), "echo noise")
-        .env("CI", "true")
-        .output()
-        .unwrap();
+    let output = step(&dir, Some("log"), "echo noise").env("CI", "true").output().unwrap();
     assert_eq!(text(&output.stdout), "noise\n");
     assert!(!dir.path().join("log").exists());
 }
 
 #[test]
 fn wrong_arguments_are_answered_with_the_usage() {
-    let output = Command::new(SCRIPT)
-        .args(["--log", "x", "1/2", "cook"])
-        .output()
-        .unwrap();
+    let output = Command::new(SCRIPT).args(["--log", "x", "1/2", "cook"]).output().unwrap();
     let (code, _, stderr) = seen(&output);
     assert_eq!(code, Some(2));
-    assert!(
-        stderr.contains("scripts/step --log FILE 2/5 WHAT TIME COMMAND"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("scripts/step --log FILE 2/5 WHAT TIME COMMAND"), "{stderr}");
 }
 
 #[test]
@@ -143,10 +111,7 @@ fn a_reader_that_has_enough_does_not_end_the_step() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let script = "echo noise; echo finished >file";
-    let status = step(&dir, Some("log"), script)
-        .stderr(writer)
-        .status()
-        .unwrap();
+    let status = step(&dir, Some("log"), script).stderr(writer).status().unwrap();
     assert!(status.success());
     assert!(dir.path().join("file").exists());
 }
@@ -159,11 +124,7 @@ fn number_in(file: &Path) -> i32 {
         if let Some(line) = found.strip_suffix('\n') {
             return line.parse().unwrap();
         }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "nothing in {}",
-            file.display()
-        );
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing in {}", file.display());
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -207,9 +168,7 @@ fn on_a_terminal(mut step: Command) -> String {
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, vec![]).unwrap();
-    let terminal = File::options()
-        .write(true)
-        .open(OsStr::from_bytes(name.to_bytes()));
+    let terminal = File::options().write(true).open(OsStr::from_bytes(name.to_bytes()));
     let mut child = step.stderr(terminal.unwrap()).spawn().unwrap();
     drop(step);
     let mut shown = vec![];

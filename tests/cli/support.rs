@@ -48,9 +48,7 @@ pub struct Checkout {
 impl Checkout {
     /// With a stack of empty series.
     pub fn new() -> Self {
-        let checkout = Checkout {
-            dir: TempDir::new().unwrap(),
-        };
+        let checkout = Checkout { dir: TempDir::new().unwrap() };
         let source = checkout.path("linux");
         for (file, text) in [
             (".gitattributes", "*.c diff=cpp\n"),
@@ -77,13 +75,7 @@ impl Checkout {
         let tarball = checkout.path("linux.tar.xz");
         run(
             "tar",
-            &[
-                "-cJf",
-                text(&tarball),
-                "-C",
-                text(checkout.dir.path()),
-                "linux",
-            ],
+            &["-cJf", text(&tarball), "-C", text(checkout.dir.path()), "linux"],
             checkout.dir.path(),
         );
         let sum = run("sha256sum", &[text(&tarball)], checkout.dir.path());
@@ -155,9 +147,7 @@ impl Checkout {
     /// `paratick` with this checkout and cache.
     pub fn paratick(&self, args: &[&str]) -> Command {
         let mut command = paratick(args);
-        command
-            .env("PARATICK_ROOT", self.dir.path())
-            .env("PARATICK_CACHE", self.path("cache"));
+        command.env("PARATICK_ROOT", self.dir.path()).env("PARATICK_CACHE", self.path("cache"));
         command
     }
 
@@ -177,14 +167,7 @@ impl Checkout {
     pub fn commit(&self, text: &str, message: &str) {
         fs::write(self.tree().join("kernel/tick.c"), text).unwrap();
         let author = format!("--author={AUTHOR}");
-        self.git(&[
-            "commit",
-            "-qa",
-            &author,
-            "--date=2026-02-03T04:05:06+0100",
-            "-m",
-            message,
-        ]);
+        self.git(&["commit", "-qa", &author, "--date=2026-02-03T04:05:06+0100", "-m", message]);
     }
 
     pub fn git(&self, args: &[&str]) -> String {
@@ -194,24 +177,13 @@ impl Checkout {
 
     /// The same, with a message that its author signed off.
     pub fn commit_signed(&self, text: &str, subject: &str) {
-        self.commit(
-            text,
-            &format!("{subject}\n\nBecause.\n\nSigned-off-by: {AUTHOR}"),
-        );
+        self.commit(text, &format!("{subject}\n\nBecause.\n\nSigned-off-by: {AUTHOR}"));
     }
 
     /// Puts the lab's branch on top of `upper` again, as the hint of `export` says.
     pub fn rebase_lab(&self) {
         let before = "refs/paratick/saved/upper";
-        self.git(&[
-            "rebase",
-            "-q",
-            "--update-refs",
-            "--onto",
-            "upper",
-            before,
-            "lab",
-        ]);
+        self.git(&["rebase", "-q", "--update-refs", "--onto", "upper", before, "lab"]);
         self.git(&["checkout", "-q", "upper"]);
     }
 
@@ -242,11 +214,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn run(program: &str, args: &[&str], dir: &Path) -> String {
-    let output = process::Command::new(program)
-        .args(args)
-        .current_dir(dir)
-        .output()
-        .unwrap();
+    let output = process::Command::new(program).args(args).current_dir(dir).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {error}");
     String::from_utf8(output.stdout).unwrap()

@@ -9,10 +9,7 @@ use tempfile::TempDir;
 /// `paratick bench timeline` that could boot nothing: its cache is empty and its agent missing.
 fn timeline(cache: &TempDir, args: &[&str]) -> Command {
     let mut command = paratick(&["bench", "timeline"]);
-    command
-        .args(args)
-        .env("PARATICK_CACHE", cache.path())
-        .env("PARATICK_AGENT", "/no/such/agent");
+    command.args(args).env("PARATICK_CACHE", cache.path()).env("PARATICK_AGENT", "/no/such/agent");
     command
 }
 
@@ -22,15 +19,8 @@ fn without_its_agent_it_could_not_run_and_leaves_the_output_alone() {
     let file = cache.path().join("t.json");
     fs::write(&file, "before").unwrap();
     let args = ["--output", file.to_str().unwrap()];
-    let output = timeline(&cache, &args)
-        .assert()
-        .code(69)
-        .get_output()
-        .clone();
+    let output = timeline(&cache, &args).assert().code(69).get_output().clone();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("/no/such/agent") && said.contains("hint: "),
-        "{said}"
-    );
+    assert!(said.contains("/no/such/agent") && said.contains("hint: "), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "before");
 }

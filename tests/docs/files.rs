@@ -21,30 +21,16 @@ pub fn read(path: &str) -> String {
 pub fn all() -> Vec<File> {
     let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let mut git = Command::new("git");
-    git.args(["-c", "safe.directory=*", "-C"])
-        .arg(root())
-        .args(list);
+    git.args(["-c", "safe.directory=*", "-C"]).arg(root()).args(list);
     let output = git.output().expect("git lists the files");
-    assert!(
-        output.status.success(),
-        "git ls-files: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8(output.stdout).expect("names in UTF-8");
     let text_of = |path: &str| fs::read_to_string(root().join(path)).ok();
     let files: Vec<File> = names
         .lines()
-        .filter_map(|path| {
-            Some(File {
-                path: path.into(),
-                text: text_of(path)?,
-            })
-        })
+        .filter_map(|path| Some(File { path: path.into(), text: text_of(path)? }))
         .collect();
-    assert!(
-        files.iter().any(|file| file.path == "README.md"),
-        "not the repository: {names}"
-    );
+    assert!(files.iter().any(|file| file.path == "README.md"), "not the repository: {names}");
     files
 }
 
@@ -78,9 +64,7 @@ impl File {
         let lines = self.text.lines().filter(|line| line.starts_with('#'));
         lines.map(|line| {
             let title = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = title
-                .chars()
-                .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+            let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
             kept.map(|c| if c == ' ' { '-' } else { c }).collect()
         })
     }

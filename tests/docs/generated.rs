@@ -34,26 +34,16 @@ const BLOCKS: [Block; 7] = [
 fn generated_parts_of_documents_say_what_the_code_says() {
     let bless = env::var_os("PARATICK_BLESS").is_some();
     let mut used = BTreeSet::new();
-    for file in files::all()
-        .iter()
-        .filter(|file| file.path.ends_with(".md"))
-    {
+    for file in files::all().iter().filter(|file| file.path.ends_with(".md")) {
         let text = written(file, &mut used);
         if bless && text != file.text {
             fs::write(files::root().join(&file.path), &text).expect("the document is written");
         } else {
             let hint = "hint: PARATICK_BLESS=1 cargo test -p paratick --test docs";
-            assert!(
-                text == file.text,
-                "{} is not what the code says\n{hint}\n{text}",
-                file.path
-            );
+            assert!(text == file.text, "{} is not what the code says\n{hint}\n{text}", file.path);
         }
     }
-    let unused: Vec<_> = BLOCKS
-        .iter()
-        .filter(|(name, _)| !used.contains(name))
-        .collect();
+    let unused: Vec<_> = BLOCKS.iter().filter(|(name, _)| !used.contains(name)).collect();
     assert!(unused.is_empty(), "in no document: {unused:?}");
 }
 
@@ -63,9 +53,7 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
         let (name, rest) = part.split_once(" -->").expect("a marker names its block");
-        let (_, rest) = rest
-            .split_once(END)
-            .unwrap_or_else(|| panic!("{name} has no end"));
+        let (_, rest) = rest.split_once(END).unwrap_or_else(|| panic!("{name} has no end"));
         let block = BLOCKS.iter().find(|(known, _)| *known == name);
         let (name, render) = block.unwrap_or_else(|| panic!("{}: no block {name}", file.path));
         used.insert(name);
@@ -94,26 +82,16 @@ fn item(name: &str, about: &str, parameters: &[&str]) -> String {
 fn host_settings() -> String {
     let rows = HOST_SETTINGS.iter().map(|row| {
         let (name, about, parameter) = (row.name, row.about, row.parameter);
-        format!(
-            "| {name} | {} {} | {about} | `{parameter}` |",
-            row.default, row.unit
-        )
+        format!("| {name} | {} {} | {about} | `{parameter}` |", row.default, row.unit)
     });
     let head = "| setting | default | what | kernel parameter |\n|---|---|---|---|";
-    [head.to_string()]
-        .into_iter()
-        .chain(rows)
-        .collect::<Vec<_>>()
-        .join("\n")
+    [head.to_string()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
 fn workloads() -> String {
     let rows = WORKLOADS.iter().map(|workload| {
         let (name, about) = (workload.name, workload.about);
-        format!(
-            "| `{name}` | {} {} | {about} |",
-            workload.work, workload.unit
-        )
+        format!("| `{name}` | {} {} | {about} |", workload.work, workload.unit)
     });
     table("| name | work | it |\n|---|---|---|", rows)
 }
@@ -132,55 +110,27 @@ fn programs_and_kernels() -> String {
         (&one.name, from, &one.stands_for, &one.why)
     });
     let kernels = programs::kernels().iter();
-    let kernels = kernels.map(|one| {
-        (
-            &one.name,
-            "the agent's own".into(),
-            &one.stands_for,
-            &one.why,
-        )
+    let kernels =
+        kernels.map(|one| (&one.name, "the agent's own".into(), &one.stands_for, &one.why));
+    let items = programs.chain(kernels).map(|(name, from, stands_for, why)| {
+        wrapped(&format!("* `{name}` ({from}) stands for {stands_for}. {why}"))
     });
-    let items = programs
-        .chain(kernels)
-        .map(|(name, from, stands_for, why)| {
-            wrapped(&format!(
-                "* `{name}` ({from}) stands for {stands_for}. {why}"
-            ))
-        });
     items.collect::<Vec<_>>().join("\n")
 }
 
 fn costs(bounding: bool) -> String {
     let thousands = |n: u32| format!("{} {:03}", n / 1000, n % 1000);
-    let items = PUBLISHED
-        .iter()
-        .filter(|one| one.bounds_hardware == bounding)
-        .map(|one| {
-            let Published {
-                cpu,
-                measured,
-                source,
-                ..
-            } = one;
-            let (low, high) = (thousands(one.low.0), thousands(one.high.0));
-            let cycles = if low == high {
-                low
-            } else {
-                format!("{low}–{high}")
-            };
-            wrapped(&format!(
-                "* **{cycles}**: {measured}. Processor: {cpu}. Source: {source}"
-            ))
-        });
+    let items = PUBLISHED.iter().filter(|one| one.bounds_hardware == bounding).map(|one| {
+        let Published { cpu, measured, source, .. } = one;
+        let (low, high) = (thousands(one.low.0), thousands(one.high.0));
+        let cycles = if low == high { low } else { format!("{low}–{high}") };
+        wrapped(&format!("* **{cycles}**: {measured}. Processor: {cpu}. Source: {source}"))
+    });
     items.collect::<Vec<_>>().join("\n")
 }
 
 fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
-    [head.to_string()]
-        .into_iter()
-        .chain(rows)
-        .collect::<Vec<_>>()
-        .join("\n")
+    [head.to_string()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
 /// An item of a list, its further lines indented.

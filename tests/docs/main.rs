@@ -10,15 +10,8 @@ use files::File;
 const COLUMNS: usize = 100;
 
 /// Whose lines nobody breaks: kernel patches, foreign texts, recorded data and output.
-const NOT_OURS: [&str; 7] = [
-    ".patch",
-    ".json",
-    ".trace",
-    ".snap",
-    ".trycmd",
-    "LICENSE",
-    "Cargo.lock",
-];
+const NOT_OURS: [&str; 7] =
+    [".patch", ".json", ".trace", ".snap", ".trycmd", "LICENSE", "Cargo.lock"];
 
 #[test]
 fn no_line_is_longer_than_100_columns() {
@@ -26,22 +19,14 @@ fn no_line_is_longer_than_100_columns() {
     let mut long = Vec::new();
     for file in files::all().iter().filter(ours) {
         for (number, line) in (1..).zip(file.text.lines()) {
-            let columns = line
-                .chars()
-                .map(|c| if c == '\t' { 8 } else { 1 })
-                .sum::<usize>();
+            let columns = line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
             // An address cannot be broken.
             if columns > COLUMNS && !line.contains("https://") {
                 long.push(format!("{}:{number}: {columns} columns", file.path));
             }
         }
     }
-    assert!(
-        long.is_empty(),
-        "{} lines are too long:\n{}",
-        long.len(),
-        long.join("\n")
-    );
+    assert!(long.is_empty(), "{} lines are too long:\n{}", long.len(), long.join("\n"));
 }
 
 #[test]

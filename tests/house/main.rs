@@ -17,14 +17,8 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("agent", &["core", "instruments", "service"]),
     ("build", &["core", "service"]),
     ("machine", &["build", "core", "instruments", "service"]),
-    (
-        "bench",
-        &["build", "core", "instruments", "machine", "service"],
-    ),
-    (
-        "cli",
-        &["bench", "build", "core", "machine", "service", "view"],
-    ),
+    ("bench", &["build", "core", "instruments", "machine", "service"]),
+    ("cli", &["bench", "build", "core", "machine", "service", "view"]),
 ];
 
 fn crates() -> std::path::PathBuf {
@@ -35,10 +29,7 @@ fn crates() -> std::path::PathBuf {
 fn crates_use_only_what_is_below_them() {
     let folders = fs::read_dir(crates()).unwrap();
     let folders: BTreeSet<_> = folders.map(|one| one.unwrap().file_name()).collect();
-    assert_eq!(
-        folders,
-        CRATES.iter().map(|(name, _)| (*name).into()).collect()
-    );
+    assert_eq!(folders, CRATES.iter().map(|(name, _)| (*name).into()).collect());
     for (name, allowed) in CRATES {
         let file = crates().join(name).join("Cargo.toml");
         let manifest: toml::Table = fs::read_to_string(file).unwrap().parse().unwrap();
@@ -56,15 +47,10 @@ fn crates_use_only_what_is_below_them() {
 fn no_module_uses_itself_through_others() {
     let found = CRATES.iter().flat_map(|(name, _)| {
         let circles = Modules::read(&crates().join(name).join("src")).circles();
-        circles
-            .into_iter()
-            .map(move |circle| format!("crates/{name}: {circle}"))
+        circles.into_iter().map(move |circle| format!("crates/{name}: {circle}"))
     });
     let found = found.collect::<Vec<_>>().join("\n");
-    assert!(
-        found.is_empty(),
-        "modules that use each other, and where:\n{found}"
-    );
+    assert!(found.is_empty(), "modules that use each other, and where:\n{found}");
 }
 
 /// The circles of a crate with these files.
@@ -83,18 +69,9 @@ fn a_circle_is_named_with_its_lines() {
     let lib = "mod a;\nmod b;\nmod c;\n";
     let found = circles(&[
         ("lib.rs", lib),
-        (
-            "a.rs",
-            "\nuse crate::{\n    b::{self, Deep as D},\n};\npub struct A;\n",
-        ),
-        (
-            "b.rs",
-            "pub enum Deep {}\nfn f() {\n    vec![super::c::C];\n}\n",
-        ),
-        (
-            "c.rs",
-            "use crate::a as other;\npub struct C;\nfn g(_: other::A) {}\n",
-        ),
+        ("a.rs", "\nuse crate::{\n    b::{self, Deep as D},\n};\npub struct A;\n"),
+        ("b.rs", "pub enum Deep {}\nfn f() {\n    vec![super::c::C];\n}\n"),
+        ("c.rs", "use crate::a as other;\npub struct C;\nfn g(_: other::A) {}\n"),
     ]);
     assert_eq!(found, ["a.rs:3 -> b.rs:3 -> c.rs:3 -> a.rs"]);
 }

@@ -41,11 +41,8 @@ impl Modules {
 
     /// Each circle once, as `a.rs:LINE -> b.rs:LINE -> a.rs`: who uses the next one, and where.
     pub fn circles(&self) -> BTreeSet<String> {
-        let uses: BTreeMap<&Path, BTreeMap<Path, usize>> = self
-            .0
-            .keys()
-            .map(|path| (path, self.uses_of(path)))
-            .collect();
+        let uses: BTreeMap<&Path, BTreeMap<Path, usize>> =
+            self.0.keys().map(|path| (path, self.uses_of(path))).collect();
         let circles = uses.keys().filter_map(|start| shortest(start, &uses));
         let name = |circle: Vec<&Path>| {
             // Begun at its first module, whichever it was found from.
@@ -68,9 +65,7 @@ impl Modules {
         let mut add = |path: &Path, line: usize, a_module_counts: bool| {
             if let Some((found, item)) = self.find(module, path, 0) {
                 if found != *module && (item || a_module_counts) {
-                    uses.entry(found)
-                        .and_modify(|l: &mut usize| *l = line.min(*l))
-                        .or_insert(line);
+                    uses.entry(found).and_modify(|l: &mut usize| *l = line.min(*l)).or_insert(line);
                 }
             }
         };

@@ -133,30 +133,13 @@ impl Source {
             let Some(name) = name.or_else(|| path.last().cloned()) else {
                 continue;
             };
-            self.uses.insert(
-                name,
-                Use {
-                    path,
-                    line,
-                    exported,
-                },
-            );
+            self.uses.insert(name, Use { path, line, exported });
         }
     }
 }
 
 fn is_definition(word: &str) -> bool {
-    let words = [
-        "fn",
-        "struct",
-        "enum",
-        "trait",
-        "type",
-        "const",
-        "static",
-        "mod",
-        "macro_rules",
-    ];
+    let words = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "macro_rules"];
     words.contains(&word)
 }
 

@@ -14,23 +14,11 @@ use std::collections::BTreeMap;
 /// An idle cycle as each mode might have it: the exits after the wake-up, with what they take.
 pub fn timeline() -> String {
     let modes: [(&str, &[(Cause, u64)]); 4] = [
-        (
-            "periodic",
-            &[
-                (Cause::Ipi, 5000),
-                (Cause::Expiry, 4200),
-                (Cause::Arm, 5100),
-            ],
-        ),
+        ("periodic", &[(Cause::Ipi, 5000), (Cause::Expiry, 4200), (Cause::Arm, 5100)]),
         ("tickless", &[(Cause::Ipi, 5000), (Cause::Eoi, 3900)]),
         (
             "tickless-stop",
-            &[
-                (Cause::Arm, 5200),
-                (Cause::Ipi, 5000),
-                (Cause::Arm, 5100),
-                (Cause::Stop, 4900),
-            ],
+            &[(Cause::Arm, 5200), (Cause::Ipi, 5000), (Cause::Arm, 5100), (Cause::Stop, 4900)],
         ),
         ("paratick", &[(Cause::Ipi, 5000)]),
     ];
@@ -49,12 +37,7 @@ pub fn timeline() -> String {
         cells: Vec::new(),
         tool_version: "synthetic".into(),
         started: "2026-01-03T00:00:00Z".into(),
-        environment: environment(&Bench {
-            name: "quick",
-            vcpus: 2,
-            guests: 1,
-            cost: None,
-        }),
+        environment: environment(&Bench { name: "quick", vcpus: 2, guests: 1, cost: None }),
         problems: Vec::new(),
     };
     for (mode, exits) in modes {
@@ -83,15 +66,7 @@ fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
     ];
     let mut now = 23_400;
     if mode == "paratick" {
-        events.insert(
-            3,
-            (
-                22_000,
-                What::Tick {
-                    what: "late".into(),
-                },
-            ),
-        );
+        events.insert(3, (22_000, What::Tick { what: "late".into() }));
     }
     for (cause, takes) in exits {
         events.push((now + 900, exit(*cause)));
@@ -103,10 +78,7 @@ fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
     IdleCycle {
         vcpu: 0,
         chosen: Chosen {
-            events: events
-                .into_iter()
-                .map(|(t_ns, what)| Event { t_ns, what })
-                .collect(),
+            events: events.into_iter().map(|(t_ns, what)| Event { t_ns, what }).collect(),
             cycles: 1000,
             alike: 930,
             exits_per_cycle: Summary {

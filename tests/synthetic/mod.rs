@@ -43,10 +43,8 @@ const PROGRAMS: [(&str, &str, f64); 13] = [
 ];
 
 /// The agent's own, which only run with several threads.
-const KERNELS: [(&str, &str, u64, f64); 2] = [
-    ("stencil", "sweeps", 2400, 2600.0),
-    ("finelock", "thousand updates", 500, 2100.0),
-];
+const KERNELS: [(&str, &str, u64, f64); 2] =
+    [("stencil", "sweeps", 2400, 2600.0), ("finelock", "thousand updates", 500, 2100.0)];
 
 const IO: [&str; 8] = [
     "seqr-4k",
@@ -91,12 +89,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     }
     let mut files = Vec::new();
     for (name, vcpus, guests, cost) in benches {
-        let bench = Bench {
-            name,
-            vcpus,
-            guests,
-            cost,
-        };
+        let bench = Bench { name, vcpus, guests, cost };
         let file = format!("{name}-{guests}x{vcpus}-{}.json", cost.unwrap_or(0));
         files.push(write(folder, &file, &results(&bench)));
     }
@@ -122,13 +115,7 @@ pub fn results(bench: &Bench) -> Results {
         "table1" | "quick" => TickMode::ALL.to_vec(),
         _ => TickMode::ALL[1..].to_vec(),
     };
-    let mut modes: Vec<Mode> = ticks
-        .iter()
-        .map(|tick| Mode {
-            tick: *tick,
-            poll: false,
-        })
-        .collect();
+    let mut modes: Vec<Mode> = ticks.iter().map(|tick| Mode { tick: *tick, poll: false }).collect();
     if bench.name == "quick" {
         modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
     }
@@ -142,10 +129,7 @@ pub fn results(bench: &Bench) -> Results {
             vcpus: bench.vcpus,
             guests: bench.guests,
             subjects: modes.iter().copied().map(Into::into).collect(),
-            workloads: workloads
-                .iter()
-                .map(|(planned, _)| planned.clone())
-                .collect(),
+            workloads: workloads.iter().map(|(planned, _)| planned.clone()).collect(),
             rounds: ROUNDS,
             rounds_at_most: None,
             precision: None,
@@ -162,11 +146,7 @@ pub fn results(bench: &Bench) -> Results {
     for (planned, idles) in &workloads {
         for mode in &modes {
             for nth in 0..ROUNDS * REPEATS {
-                let shape = Shape {
-                    mode: *mode,
-                    idles: *idles,
-                    bench,
-                };
+                let shape = Shape { mode: *mode, idles: *idles, bench };
                 let mut sample = shape.sample(&mut noise);
                 (sample.round, sample.repeat) = (nth / REPEATS + 1, nth % REPEATS + 1);
                 results.add(planned, *mode, sample);
@@ -201,11 +181,8 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
     };
     match bench.name {
         "io" => {
-            let io = IO
-                .iter()
-                .zip([2600.0, 900.0, 1400.0, 700.0, 2100.0, 850.0, 1300.0, 650.0]);
-            io.map(|(name, idles)| (planned(name, 2000, "requests", None), idles))
-                .collect()
+            let io = IO.iter().zip([2600.0, 900.0, 1400.0, 700.0, 2100.0, 850.0, 1300.0, 650.0]);
+            io.map(|(name, idles)| (planned(name, 2000, "requests", None), idles)).collect()
         }
         "quick" => {
             let quick = QUICK.iter();
@@ -218,9 +195,7 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
                 1 => [("W1", 2.0), ("W3", 120.0)],
                 _ => [("W2", 2.0), ("W4", 120.0)],
             };
-            names
-                .map(|(name, idles)| (planned(name, 2, "s", None), idles))
-                .to_vec()
+            names.map(|(name, idles)| (planned(name, 2, "s", None), idles)).to_vec()
         }
         name => {
             let scale = if name == "sequential" { 0.02 } else { 1.0 };
@@ -251,12 +226,7 @@ impl Shape<'_> {
         let causes: BTreeMap<Cause, u64> = self
             .causes()
             .into_iter()
-            .map(|(cause, rate)| {
-                (
-                    cause,
-                    (rate * self.vcpu_seconds() * noise.around(0.02)) as u64,
-                )
-            })
+            .map(|(cause, rate)| (cause, (rate * self.vcpu_seconds() * noise.around(0.02)) as u64))
             .collect();
         let exits: u64 = causes.values().sum();
         let guest = (self.vcpu_seconds() * 2e8 * noise.around(0.004)) as u64;
@@ -298,26 +268,14 @@ impl Shape<'_> {
 
     /// Exits of a vCPU in a second.
     fn causes(&self) -> [(Cause, f64); 9] {
-        let idles = if self.mode.poll {
-            self.idles * 0.1
-        } else {
-            self.idles
-        };
+        let idles = if self.mode.poll { self.idles * 0.1 } else { self.idles };
         let busy = self.busy();
         let (arm, stop, expiry, host) = match self.mode.tick {
             TickMode::Periodic => (HZ, 0.0, HZ, 230.0 * busy),
-            TickMode::Tickless => (
-                HZ * busy + idles * 0.12,
-                idles * 0.05,
-                HZ * busy,
-                220.0 * busy,
-            ),
-            TickMode::TicklessStop => (
-                HZ * busy + idles * 1.02,
-                idles * 0.98,
-                HZ * busy,
-                220.0 * busy,
-            ),
+            TickMode::Tickless => (HZ * busy + idles * 0.12, idles * 0.05, HZ * busy, 220.0 * busy),
+            TickMode::TicklessStop => {
+                (HZ * busy + idles * 1.02, idles * 0.98, HZ * busy, 220.0 * busy)
+            }
             TickMode::Paratick => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
         };
         let io = if self.bench.name == "io" { idles } else { 0.4 };

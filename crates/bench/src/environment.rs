@@ -16,22 +16,14 @@ use std::{collections::BTreeMap, fmt::Write, path::Path, process::Command};
 pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
     let boots = spec.backend.boots();
     let host = spec.facts();
-    let config = settings
-        .kernel
-        .config
-        .as_deref()
-        .map(kernel_config)
-        .transpose()?;
+    let config = settings.kernel.config.as_deref().map(kernel_config).transpose()?;
     let configuration = Configuration {
         kernel_sha256: sha256(&settings.kernel.image)?,
         host_kernel_sha256: match boots {
             true => sha256(&spec.boot.kernel)?,
             false => String::new(),
         },
-        hz: config
-            .as_ref()
-            .and_then(|options| options.get("HZ")?.parse().ok())
-            .map(Hz),
+        hz: config.as_ref().and_then(|options| options.get("HZ")?.parse().ok()).map(Hz),
         kernel_config: config,
         guest_memory_bytes: settings.memory.bytes(),
         host_cpus: host.cpus,
@@ -89,10 +81,7 @@ fn hashes(settings: &Settings, here: bool) -> Result<BTreeMap<String, String>> {
         }
     }
     if here {
-        hashes.insert(
-            "host".into(),
-            paratick_build::cache::key([this_host().as_bytes()]),
-        );
+        hashes.insert("host".into(), paratick_build::cache::key([this_host().as_bytes()]));
     }
     Ok(hashes)
 }
@@ -101,12 +90,7 @@ fn hashes(settings: &Settings, here: bool) -> Result<BTreeMap<String, String>> {
 /// no command line tell.
 fn this_host() -> String {
     let uname = rustix::system::uname();
-    let mut text = format!(
-        "{}\n{:?} {:?}\n",
-        machine().cpu,
-        uname.release(),
-        uname.version()
-    );
+    let mut text = format!("{}\n{:?} {:?}\n", machine().cpu, uname.release(), uname.version());
     for module in ["kvm", "kvm_intel", "kvm_amd"] {
         let folder = format!("/sys/module/{module}/parameters");
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -144,10 +128,7 @@ fn machine() -> Machine {
         cpu: field(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(|| "unknown".into()),
         cpus: paratick_service::online_cpus(),
         memory_bytes: kib.unwrap_or(0) << 10,
-        kernel_version: rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned(),
+        kernel_version: rustix::system::uname().release().to_string_lossy().into_owned(),
         distribution: field(&read("/etc/os-release"), "PRETTY_NAME", '='),
     }
 }
@@ -172,10 +153,7 @@ mod tests {
     #[test]
     fn this_moment_is_written_to_the_second() {
         let now = now();
-        assert!(
-            now.ends_with('Z') && now.len() == "2026-01-02T03:04:05Z".len(),
-            "{now}"
-        );
+        assert!(now.ends_with('Z') && now.len() == "2026-01-02T03:04:05Z".len(), "{now}");
         assert!(now.parse::<jiff::Timestamp>().is_ok(), "{now}");
     }
 
@@ -197,9 +175,6 @@ mod tests {
         .unwrap();
         let options = kernel_config(file.path()).unwrap();
         assert_eq!(options.len(), 2);
-        assert_eq!(
-            (options["HZ"].as_str(), options["NAME"].as_str()),
-            ("250", "x")
-        );
+        assert_eq!((options["HZ"].as_str(), options["NAME"].as_str()), ("250", "x"));
     }
 }

@@ -131,12 +131,7 @@ fn make(folder: &Path, program: &Program, limit: Duration, events: Events) -> Re
     // The run may leave files behind that are no input.
     let (input, run) = (folder.join("input"), folder.join("run"));
     fs_err::create_dir_all(&input)?;
-    sh(
-        &input,
-        program.prepare.as_deref().unwrap_or("true"),
-        limit,
-        events,
-    )?;
+    sh(&input, program.prepare.as_deref().unwrap_or("true"), limit, events)?;
     sh(folder, "cp -R input run", limit, events)?;
     let traced = programs::traced(&program.command, "../trace");
     sh(&run, &traced, limit, events)?;
@@ -179,11 +174,7 @@ fn sh(folder: &Path, script: &str, limit: Duration, events: Events) -> Result<()
             }),
             Err(_) => {
                 running.stop(Duration::ZERO);
-                bail!(
-                    "it did not end within {} s{}",
-                    limit.as_secs_f32(),
-                    tail(&output)
-                );
+                bail!("it did not end within {} s{}", limit.as_secs_f32(), tail(&output));
             }
         }
     };
@@ -208,12 +199,7 @@ fn tail(output: &File) -> String {
 /// An error says why this machine does not let programs be traced.
 fn can_trace(tracer: &str) -> Result<()> {
     let traced = programs::traced("true", "/dev/null").replacen(programs::TRACER, tracer, 1);
-    sh(
-        Path::new("/"),
-        &traced,
-        Duration::from_secs(30),
-        &mut |_| (),
-    )
+    sh(Path::new("/"), &traced, Duration::from_secs(30), &mut |_| ())
 }
 
 #[cfg(test)]
@@ -279,22 +265,13 @@ mod tests {
         if !traces() {
             return;
         }
-        let own = program(
-            "[ -z \"$SECRET\" ] && [ $PWD = $DIR ] && cat /etc/hostname",
-            None,
-        );
+        let own = program("[ -z \"$SECRET\" ] && [ $PWD = $DIR ] && cat /etc/hostname", None);
         let (prepared, said) = add_own(folder.path(), own.clone(), LIMIT);
-        let argv = prepared
-            .unwrap()
-            .preparation(&own, "agent", "/tmp/x")
-            .unwrap();
+        let argv = prepared.unwrap().preparation(&own, "agent", "/tmp/x").unwrap();
         assert_eq!(argv[..2], ["agent", "make-root"]);
         let trace = std::fs::read_to_string(&argv[3]).unwrap();
         assert!(trace.contains("/etc/hostname"), "{trace}");
-        assert!(
-            said[0].contains("RunningOnce") && said[0].contains("limit: 60s"),
-            "{said:?}"
-        );
+        assert!(said[0].contains("RunningOnce") && said[0].contains("limit: 60s"), "{said:?}");
     }
 
     #[test]
@@ -304,24 +281,11 @@ mod tests {
             return;
         }
         let own = program("seq 100000; echo no luck >&2; exit 3", None);
-        let error = add_own(folder.path(), own, LIMIT)
-            .0
-            .err()
-            .unwrap()
-            .to_string();
+        let error = add_own(folder.path(), own, LIMIT).0.err().unwrap().to_string();
         let (said, hint) = error.rsplit_once('\n').unwrap();
-        assert!(
-            said.starts_with("preparing own: it ended with exit status: 3"),
-            "{error}"
-        );
-        assert!(
-            said.ends_with("100000\nno luck") && error.len() < 2300,
-            "{error}"
-        );
-        assert!(
-            hint.starts_with("hint: ") && hint.contains("--no-prepare"),
-            "{hint}"
-        );
+        assert!(said.starts_with("preparing own: it ended with exit status: 3"), "{error}");
+        assert!(said.ends_with("100000\nno luck") && error.len() < 2300, "{error}");
+        assert!(hint.starts_with("hint: ") && hint.contains("--no-prepare"), "{hint}");
     }
 
     #[test]
@@ -334,27 +298,15 @@ mod tests {
         let own = program("sleep 1000 & echo $! >../child; echo waiting; wait", None);
         let (prepared, said) = add_own(folder.path(), own, Duration::from_millis(1500));
         let error = prepared.err().unwrap().to_string();
-        assert!(
-            error.contains("did not end within 1.5 s") && error.contains("waiting"),
-            "{error}"
-        );
-        assert!(
-            error.contains("hint: ") && error.contains("--prepare-limit"),
-            "{error}"
-        );
+        assert!(error.contains("did not end within 1.5 s") && error.contains("waiting"), "{error}");
+        assert!(error.contains("hint: ") && error.contains("--prepare-limit"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(60));
-        assert!(
-            said[1].contains("Progress") && said[1].contains("left: Some"),
-            "{said:?}"
-        );
+        assert!(said[1].contains("Progress") && said[1].contains("left: Some"), "{said:?}");
         let child = std::fs::read_to_string(folder.path().join("made/child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
         while !is_gone() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "{child} still runs"
-            );
+            assert!(begun.elapsed() < Duration::from_secs(60), "{child} still runs");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -369,15 +321,9 @@ mod tests {
     fn what_shall_run_in_place_is_not_run_on_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path().join("was-here");
-        let own = Program {
-            in_place: true,
-            ..program(&format!("touch {}", here.display()), None)
-        };
+        let own = Program { in_place: true, ..program(&format!("touch {}", here.display()), None) };
         let (prepared, said) = add_own(folder.path(), own.clone(), LIMIT);
-        assert!(prepared
-            .unwrap()
-            .preparation(&own, "agent", "/tmp/x")
-            .is_none());
+        assert!(prepared.unwrap().preparation(&own, "agent", "/tmp/x").is_none());
         assert!(said.is_empty() && !here.exists());
     }
 }

@@ -39,15 +39,9 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     let _alone = store::occupy(&settings.output)?;
     store::check(&settings.output, settings.resume)?;
     let spec = host_spec(settings);
-    let mut results = store::open(
-        &settings.output,
-        fresh(settings, &spec)?,
-        settings.resume,
-        events,
-    )?;
-    let resumed = schedule::order(&results.plan)
-        .filter(|boot| results.has_guest(*boot))
-        .count();
+    let mut results =
+        store::open(&settings.output, fresh(settings, &spec)?, settings.resume, events)?;
+    let resumed = schedule::order(&results.plan).filter(|boot| results.has_guest(*boot)).count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
         let more = match results.wants_another_round() {
@@ -55,27 +49,17 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
             false => 0,
         };
         let missing = (schedule::order(&results.plan).count() - resumed).max(more);
-        let mut workers: Vec<HostWorker> = (0..jobs(settings, &spec, missing))
-            .map(|_| worker(settings, spec.clone()))
-            .collect();
+        let mut workers: Vec<HostWorker> =
+            (0..jobs(settings, &spec, missing)).map(|_| worker(settings, spec.clone())).collect();
         let first = settings.plan.subjects.first().copied();
         let first = first.context("a plan has a subject")?.host;
-        describe(
-            &mut results.environment,
-            &workers[0].host(first, events)?.host,
-        );
+        describe(&mut results.environment, &workers[0].host(first, events)?.host);
         let mut keep = |results: &Results| store::write(&settings.output, results);
-        let mut workers: Vec<_> = workers
-            .iter_mut()
-            .map(|worker| worker as &mut dyn Worker)
-            .collect();
+        let mut workers: Vec<_> =
+            workers.iter_mut().map(|worker| worker as &mut dyn Worker).collect();
         schedule::measure(&mut results, &mut workers, &mut keep, events)?;
     }
-    Ok(Outcome {
-        results,
-        output: settings.output.clone(),
-        resumed_guests: resumed,
-    })
+    Ok(Outcome { results, output: settings.output.clone(), resumed_guests: resumed })
 }
 
 fn worker(settings: &Settings, spec: HostSpec) -> HostWorker<'_> {

@@ -129,17 +129,11 @@ fn clock_ticks(ticks: u64) -> u64 {
 
 /// The numbers that have no field of their own.
 fn metrics(report: &Report) -> BTreeMap<String, f64> {
-    let own = report
-        .more
-        .iter()
-        .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+    let own = report.more.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
     own.chain([
         ("process_user_ns".to_string(), report.user_ns as f64),
         ("process_system_ns".to_string(), report.system_ns as f64),
-        (
-            "steal_ns".to_string(),
-            clock_ticks(report.cpu_steal_ticks) as f64,
-        ),
+        ("steal_ns".to_string(), clock_ticks(report.cpu_steal_ticks) as f64),
     ])
     .collect()
 }
@@ -149,10 +143,7 @@ fn doubts(sample: &Sample) -> Vec<Fault> {
     let exits = sample.exits.as_ref().map(|exits| exits.total);
     match (exits, sample.world_switches) {
         (Some(exits), Some(world_switches)) if exits != world_switches => {
-            vec![Fault::CountsDiffer {
-                exits,
-                world_switches,
-            }]
+            vec![Fault::CountsDiffer { exits, world_switches }]
         }
         _ => Vec::new(),
     }
@@ -175,12 +166,7 @@ mod tests {
             }],
             ticks_delivered: Some(3),
         });
-        WindowCounts {
-            window: 1,
-            opened_ns: 1000,
-            closed_ns: 5000,
-            vcpus: vcpus.collect(),
-        }
+        WindowCounts { window: 1, opened_ns: 1000, closed_ns: 5000, vcpus: vcpus.collect() }
     }
 
     const TWO_CPUS: &str = concat!(
@@ -213,18 +199,12 @@ mod tests {
         assert_eq!(sample.host_instructions, Some(90_500));
         assert_eq!(sample.guest_instructions, Some(7_000));
         assert_eq!(sample.cpu_ns, Some(90_500 + 7_000 + 30 * 100));
-        assert_eq!(
-            (sample.duration_ns, sample.guest_duration_ns),
-            (Some(4000), Some(7))
-        );
+        assert_eq!((sample.duration_ns, sample.guest_duration_ns), (Some(4000), Some(7)));
         assert_eq!(exits.ticks_delivered, Some(6));
         assert_eq!(sample.per_vcpu[1].total, 20);
         assert_eq!(sample.per_host_cpu[0].host_instructions, 500);
         assert_eq!(exits.msr_writes["TSC_DEADLINE"], 30);
-        assert_eq!(
-            (sample.user_ns, sample.idle_ns),
-            (Some(30_000_000), Some(40_000_000))
-        );
+        assert_eq!((sample.user_ns, sample.idle_ns), (Some(30_000_000), Some(40_000_000)));
         assert_eq!(sample.metrics["loops"], 2.5);
         assert!(!sample.metrics.contains_key("device"));
         assert!(sample.problems.is_empty());
@@ -235,10 +215,7 @@ mod tests {
         let emulator = emulator_windows(TWO_CPUS).unwrap();
         let sample = sample(&seen(), &counts(&[10, 21]), emulator.first(), 0);
         assert_eq!(sample.exits.unwrap().total, 31);
-        let doubt = Fault::CountsDiffer {
-            exits: 31,
-            world_switches: 30,
-        };
+        let doubt = Fault::CountsDiffer { exits: 31, world_switches: 30 };
         assert_eq!(sample.problems, [doubt]);
     }
 

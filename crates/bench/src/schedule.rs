@@ -73,9 +73,7 @@ fn round_of(plan: &Plan, round: u32) -> impl Iterator<Item = Boot> {
     // Rotated, so that none is always the first or always after the same one's warmth.
     let first = (round as usize - 1) % subjects.len().max(1);
     subjects.rotate_left(first);
-    subjects
-        .into_iter()
-        .map(move |subject| Boot { round, subject })
+    subjects.into_iter().map(move |subject| Boot { round, subject })
 }
 
 /// Measures every guest that is still missing, one on each worker at a time; `keep` is called after
@@ -86,21 +84,11 @@ pub fn measure(
     keep: &mut dyn FnMut(&Results) -> Result<()>,
     events: Events,
 ) -> Result<()> {
-    let missing: VecDeque<Boot> = order(&results.plan)
-        .filter(|boot| !results.has_guest(*boot))
-        .collect();
-    results
-        .problems
-        .retain(|problem| problem.fault != Fault::GivenUp);
+    let missing: VecDeque<Boot> =
+        order(&results.plan).filter(|boot| !results.has_guest(*boot)).collect();
+    results.problems.retain(|problem| problem.fault != Fault::GivenUp);
     let clock = Clock::new(&results.plan, &missing);
-    let mut schedule = Schedule {
-        missing,
-        failed: 0,
-        clock,
-        results,
-        keep,
-        events,
-    };
+    let mut schedule = Schedule { missing, failed: 0, clock, results, keep, events };
     let (tell, messages) = mpsc::channel();
     thread::scope(|scope| {
         let hands = workers.iter_mut().enumerate().map(|(worker, measurer)| {
@@ -119,11 +107,7 @@ pub fn measure(
 /// What a worker has to say.
 enum Message {
     Ran,
-    Done {
-        worker: usize,
-        boot: Boot,
-        measured: Result<Measured>,
-    },
+    Done { worker: usize, boot: Boot, measured: Result<Measured> },
 }
 
 /// Measures one boot after the other on one worker, until no more come.
@@ -136,11 +120,7 @@ fn serve(
     for boot in turns {
         // Nobody listens any more once the results cannot be written: then nothing is to be told.
         let measured = measurer.measure(boot, &mut || drop(tell.send(Message::Ran)));
-        let done = Message::Done {
-            worker,
-            boot,
-            measured,
-        };
+        let done = Message::Done { worker, boot, measured };
         if tell.send(done).is_err() {
             return;
         }
@@ -180,11 +160,7 @@ impl Schedule<'_, '_> {
             if free.len() < hands.len() {
                 match messages.recv()? {
                     Message::Ran => self.clock.ran(self.events),
-                    Message::Done {
-                        worker,
-                        boot,
-                        measured,
-                    } => {
+                    Message::Done { worker, boot, measured } => {
                         free.push(worker);
                         self.done(boot, measured)?;
                     }
@@ -219,16 +195,9 @@ impl Schedule<'_, '_> {
                 self.failed += 1;
                 forget_problems(boot, self.results);
                 let why = format!("{error:#}");
-                tell(
-                    self.results,
-                    boot.problem(Fault::Guest { why }),
-                    self.events,
-                );
+                tell(self.results, boot.problem(Fault::Guest { why }), self.events);
                 if self.failed == GIVE_UP_AFTER {
-                    let problem = Problem {
-                        boot: None,
-                        fault: Fault::GivenUp,
-                    };
+                    let problem = Problem { boot: None, fault: Fault::GivenUp };
                     self.results.problems.push(problem);
                 }
             }
@@ -260,9 +229,7 @@ impl Schedule<'_, '_> {
 
 /// What earlier tries at it had to say no longer holds.
 fn forget_problems(boot: Boot, results: &mut Results) {
-    results
-        .problems
-        .retain(|problem| problem.boot != Some(boot));
+    results.problems.retain(|problem| problem.boot != Some(boot));
 }
 
 fn tell(results: &mut Results, problem: Problem, events: Events) {
@@ -274,9 +241,7 @@ fn take(results: &mut Results, boot: Boot, measured: Measured, events: Events) {
     let environment = &mut results.environment;
     environment.kernel_version = measured.kernel;
     let lines = &mut environment.qemu_command_lines.guests;
-    lines
-        .entry(boot.subject.to_string())
-        .or_insert(measured.command_line);
+    lines.entry(boot.subject.to_string()).or_insert(measured.command_line);
     forget_problems(boot, results);
     for fault in measured.problems {
         tell(results, boot.problem(fault), events);
@@ -340,11 +305,7 @@ impl Clock {
     }
 
     fn show(&self, events: Events) {
-        events(Event::Progress {
-            done: self.done,
-            total: Some(self.total),
-            left: self.left(),
-        });
+        events(Event::Progress { done: self.done, total: Some(self.total), left: self.left() });
     }
 
     /// By what the guests so far took; before the first is through, nobody can tell.

@@ -53,9 +53,7 @@ pub fn finish_writing() {
 pub fn default_path(bench: &str, folder: bool, started: &str) -> Result<PathBuf> {
     let time: String = started.chars().filter(|c| !":-".contains(*c)).collect();
     let end = if folder { "" } else { ".json" };
-    Ok(cache::dir()?
-        .join("results")
-        .join(format!("{bench}-{time}{end}")))
+    Ok(cache::dir()?.join("results").join(format!("{bench}-{time}{end}")))
 }
 
 /// The newest results that nobody gave a place.
@@ -138,10 +136,7 @@ fn nothing_at(path: &Path) -> BadOutput {
 
 /// Makes the folder, if it is in our own cache.
 pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
-    let bad = |why: String| BadOutput::NotWritable {
-        path: path.to_path_buf(),
-        why,
-    };
+    let bad = |why: String| BadOutput::NotWritable { path: path.to_path_buf(), why };
     // A rename would put a plain file in the place of a device.
     if path.exists() && !path.is_file() {
         return Err(bad("it exists and is not a plain file".into()));
@@ -153,9 +148,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
     if in_cache {
         std::fs::create_dir_all(folder(path)).map_err(|error| bad(error.to_string()))?;
     }
-    tempfile::tempfile_in(folder(path))
-        .map(drop)
-        .map_err(|error| bad(error.to_string()))
+    tempfile::tempfile_in(folder(path)).map(drop).map_err(|error| bad(error.to_string()))
 }
 
 /// Results at `path` that `fresh` continues: those that agree in the facts that matter.  Without
@@ -171,10 +164,7 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
     let mut found = parse(path, &text)?;
     // The version of a program without samples keeps nothing from going on.
     let measured = packages_of_cells(&found);
-    found
-        .environment
-        .packages
-        .retain(|name, _| measured.contains(name.as_str()));
+    found.environment.packages.retain(|name, _| measured.contains(name.as_str()));
     if let Some(what) = difference(&found, &fresh) {
         if resume {
             let path = path.to_path_buf();
@@ -224,11 +214,7 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
         old = named(format!(".old{number}"));
     }
     fs_err::rename(path, &old)?;
-    let warning = Warning::MeasuredAnew {
-        output: path,
-        kept_as: Path::new(&old),
-        why,
-    };
+    let warning = Warning::MeasuredAnew { output: path, kept_as: Path::new(&old), why };
     events(warning.into());
     Ok(fresh)
 }
@@ -239,11 +225,7 @@ fn difference(found: &Results, fresh: &Results) -> Option<String> {
         return Some(format!("workload {workload} differs"));
     }
     let say = |found: Difference| {
-        let Difference {
-            what,
-            before,
-            after,
-        } = found;
+        let Difference { what, before, after } = found;
         format!("{what} ({before} there, {after} here)")
     };
     let differ = differences(found, fresh, |meets| meets.resume);
@@ -272,10 +254,11 @@ fn left_out(found: &Results, fresh: &Results) -> Option<String> {
 /// A workload that both plan, and whose work or program differs.  A selection may differ.
 fn changed_workload<'a>(found: &Results, fresh: &'a Results) -> Option<&'a str> {
     let old = &found.plan.workloads;
-    let changed = fresh.plan.workloads.iter().find(|new| {
-        old.iter()
-            .any(|old| old.workload == new.workload && old != *new)
-    });
+    let changed = fresh
+        .plan
+        .workloads
+        .iter()
+        .find(|new| old.iter().any(|old| old.workload == new.workload && old != *new));
     changed.map(|workload| workload.workload.as_str())
 }
 
@@ -291,11 +274,9 @@ fn read_if_there(path: &Path) -> Result<Option<String>> {
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(BadOutput::NotWritable {
-            path: path.to_path_buf(),
-            why: error.to_string(),
+        Err(error) => {
+            Err(BadOutput::NotWritable { path: path.to_path_buf(), why: error.to_string() }.into())
         }
-        .into()),
     }
 }
 

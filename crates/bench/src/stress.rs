@@ -80,11 +80,8 @@ impl Stress {
         let tools = Tools::with(self.emulator.clone(), tools::find_agent()?)?;
         let mut spec = HostSpec::for_guests(EMULATED, &self.kernel, 2, Size::mib(256));
         spec.emulation.accel = Accel::Tcg;
-        let mut outcome = Outcome {
-            verdict: Verdict::Sound,
-            counts: Counts::default(),
-            took: Duration::ZERO,
-        };
+        let mut outcome =
+            Outcome { verdict: Verdict::Sound, counts: Counts::default(), took: Duration::ZERO };
         let host = Host::boot(spec, &tools, events)?;
         outcome.verdict = match self.load(&host, &tools, begun, &mut outcome.counts, events) {
             Ok(()) if outcome.counts.duplicates() > 0 => Verdict::Duplicates,
@@ -130,11 +127,7 @@ impl Stress {
         let total = u64::from(ROUNDS) * ROUND.len() as u64;
         events(Step::StressingGuest.into());
         for done in 0..total {
-            events(Event::Progress {
-                done,
-                total: Some(total),
-                left: None,
-            });
+            events(Event::Progress { done, total: Some(total), left: None });
             let (name, work) = ROUND[done as usize % ROUND.len()];
             // Whatever is taken between the guest's two looks is injected between the host's.
             let injected = injections(host)?;
@@ -159,10 +152,7 @@ fn shell(host: &Host, script: &str) -> Result<String> {
     let result = host.exec(Exec::new(["sh", "-c", script]))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!(
-            "on the host, `{script}` failed with {}: {said}",
-            result.code
-        );
+        bail!("on the host, `{script}` failed with {}: {said}", result.code);
     }
     Ok(String::from_utf8_lossy(&result.stdout).into_owned())
 }
@@ -171,19 +161,14 @@ fn in_guest(guest: &Guest, script: &str, limit: Duration) -> Result<String> {
     let result = guest.exec(Exec::new(["sh", "-c", script]).timeout(limit))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!(
-            "in the guest, `{script}` failed with {}: {said}",
-            result.code
-        );
+        bail!("in the guest, `{script}` failed with {}: {said}", result.code);
     }
     Ok(String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
 fn injections(host: &Host) -> Result<u64> {
     let text = shell(host, &format!("cat {INJECTIONS}"))?;
-    text.trim()
-        .parse()
-        .with_context(|| format!("{INJECTIONS} is {text:?}, not a number"))
+    text.trim().parse().with_context(|| format!("{INJECTIONS} is {text:?}, not a number"))
 }
 
 /// Of `/proc/interrupts`: those that KVM injects one by one.  NMIs are none of them, and a TLB
@@ -193,10 +178,7 @@ fn interrupts(text: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.trim_start().split_once(':'))
         .filter(|(label, _)| NAMED.contains(label) || label.parse::<u32>().is_ok())
-        .flat_map(|(_, rest)| {
-            rest.split_whitespace()
-                .map_while(|word| word.parse::<u64>().ok())
-        })
+        .flat_map(|(_, rest)| rest.split_whitespace().map_while(|word| word.parse::<u64>().ok()))
         .sum()
 }
 

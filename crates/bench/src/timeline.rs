@@ -10,7 +10,7 @@ use super::{
 use anyhow::{bail, Context, Result};
 use paratick_build::progress::{Events, Step, Warning};
 use paratick_core::{
-    catalogue::sets::{self, Set, Takes},
+    catalogue::sets::{self, CpuTime, Set},
     cycle::IdleCycle,
     results::{Boot, Environment, Fault, Plan, PlannedWorkload, Results},
     size::Size,
@@ -26,12 +26,8 @@ use std::{path::Path, time::Duration};
 const STEP_LIMIT: Duration = Duration::from_secs(300);
 
 /// Workloads with idle cycles, and the work of one traced run: hundreds of cycles.
-pub const WORKLOADS: [(&str, u64); 4] = [
-    ("pingpong", 400),
-    ("barrier", 800),
-    ("sleep", 400),
-    ("block", 300),
-];
+pub const WORKLOADS: [(&str, u64); 4] =
+    [("pingpong", 400), ("barrier", 800), ("sleep", 400), ("block", 300)];
 
 /// A workload that has no time line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -64,7 +60,7 @@ pub fn set(exit_cost_ns: u32) -> Set {
         disk: None,
         exit_cost_ns,
         keeps_cost: false,
-        takes: Some(Takes::of(28.0, 4.0)),
+        takes: Some(CpuTime::of(28.0, 4.0)),
         parallel_clock: false,
     }
 }
@@ -79,10 +75,7 @@ pub fn check_output(path: &Path) -> Result<(), store::BadOutput> {
 /// the results; an error means that nothing can be traced.
 pub fn run(settings: &Settings, events: Events) -> Result<Results> {
     let [workload] = settings.plan.workloads.as_slice() else {
-        bail!(
-            "a time line is of one workload, not of {}",
-            settings.plan.workloads.len()
-        );
+        bail!("a time line is of one workload, not of {}", settings.plan.workloads.len());
     };
     let mut spec = host_spec(settings);
     // It counts world switches, which nobody asks for here.
@@ -90,10 +83,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
     let mut results = fresh(settings, &spec)?;
     let mut host: Option<Host> = None;
     for subject in &settings.plan.subjects {
-        if host
-            .as_ref()
-            .is_none_or(|host| host.settings() != subject.host)
-        {
+        if host.as_ref().is_none_or(|host| host.settings() != subject.host) {
             drop(host.take());
             spec.settings = subject.host;
             let booted = Host::boot(spec.clone(), &settings.tools, events)?;
@@ -102,20 +92,13 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
             host = Some(booted);
         }
         let host = host.as_ref().context("a host was just booted")?;
-        let tracing = Step::Tracing {
-            subject: *subject,
-            workload: &workload.workload,
-        };
+        let tracing = Step::Tracing { subject: *subject, workload: &workload.workload };
         events(tracing.into());
         match trace(host, settings, *subject, workload, &mut results.environment) {
             Ok(cycle) => results.readings(workload, *subject).cycle = Some(cycle),
             Err(error) => {
                 let why = format!("{error:#}");
-                let problem = Boot {
-                    round: 1,
-                    subject: *subject,
-                }
-                .problem(Fault::Guest { why });
+                let problem = Boot { round: 1, subject: *subject }.problem(Fault::Guest { why });
                 events(Warning::Problem(&problem).into());
                 results.problems.push(problem);
             }
@@ -146,9 +129,7 @@ fn trace(
     let untraced = run_workload(&guest, &agent, workload)?;
     host.start::<Cycle>()?;
     let traced = run_workload(&guest, &agent, workload)?;
-    let chosen = host
-        .read::<Cycle>()
-        .with_context(|| format!("tracing {}", workload.workload))?;
+    let chosen = host.read::<Cycle>().with_context(|| format!("tracing {}", workload.workload))?;
     // Again: a guest whose virtual ticks stay away goes back to its own.
     verify::check(&guest, mode, vcpus)?;
     guest.shutdown()?;
@@ -167,12 +148,7 @@ fn run_workload(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Resul
     let result = guest.exec(Exec::new(argv).timeout(STEP_LIMIT))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!(
-            "{} ended with code {}: {}",
-            workload.workload,
-            result.code,
-            said.trim()
-        );
+        bail!("{} ended with code {}: {}", workload.workload, result.code, said.trim());
     }
     sample::report(&result.stdout)
 }
@@ -188,9 +164,6 @@ mod tests {
             assert_eq!((planned.workload.as_str(), planned.work), (name, work));
         }
         let error = workload("cpu").unwrap_err().to_string();
-        assert!(
-            error.contains("'cpu'") && error.contains("pingpong"),
-            "{error}"
-        );
+        assert!(error.contains("'cpu'") && error.contains("pingpong"), "{error}");
     }
 }

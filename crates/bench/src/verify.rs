@@ -74,11 +74,8 @@ fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
         _ => format!("0-{}", vcpus - 1),
     };
     let parameters = mode.kernel_parameters();
-    let is_unknown = |parameter: &str| {
-        said.unknown_parameters
-            .split(' ')
-            .any(|one| one == parameter)
-    };
+    let is_unknown =
+        |parameter: &str| said.unknown_parameters.split(' ').any(|one| one == parameter);
     // On a kernel without the series there is nothing that these would have to undo.
     let stock = is_unknown("no-paratick");
     let unknown = parameters
@@ -118,10 +115,7 @@ mod tests {
 
     const PLAIN: (&str, &str) = ("\nnone\n", "HOME=/ TERM=linux");
     const VIRTUAL: (&str, &str) = ("0-1\nhaltpoll\n", "HOME=/ TERM=linux");
-    const STOCK: (&str, &str) = (
-        "\n\n",
-        "no-paratick tick_restart_twice tickless_stop HOME=/",
-    );
+    const STOCK: (&str, &str) = ("\n\n", "no-paratick tick_restart_twice tickless_stop HOME=/");
 
     #[test]
     fn a_guest_in_its_mode_has_no_fault() {
@@ -135,23 +129,15 @@ mod tests {
     fn a_stock_kernel_is_tickless_without_being_told_how() {
         assert_eq!(fault_of("tickless", STOCK), None);
         let series_only = (STOCK.0, "tick_restart_twice tickless_stop");
-        assert!(fault_of("tickless", series_only)
-            .unwrap()
-            .contains("tick_restart_twice"));
+        assert!(fault_of("tickless", series_only).unwrap().contains("tick_restart_twice"));
     }
 
     #[test]
     fn a_mode_that_the_kernel_ignored_is_told() {
-        assert!(fault_of("paratick", PLAIN)
-            .unwrap()
-            .contains("'0-1' should be"));
+        assert!(fault_of("paratick", PLAIN).unwrap().contains("'0-1' should be"));
         assert!(fault_of("paratick", ("0\n\n", "")).is_some());
-        assert!(fault_of("tickless-stop", STOCK)
-            .unwrap()
-            .contains("tickless_stop"));
+        assert!(fault_of("tickless-stop", STOCK).unwrap().contains("tickless_stop"));
         assert!(fault_of("tickless", VIRTUAL).is_some());
-        assert!(fault_of("tickless+poll", PLAIN)
-            .unwrap()
-            .contains("haltpoll"));
+        assert!(fault_of("tickless+poll", PLAIN).unwrap().contains("haltpoll"));
     }
 }

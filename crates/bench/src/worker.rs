@@ -71,12 +71,8 @@ impl HostWorker<'_> {
 
     fn guest_spec(&self, boot: Boot) -> GuestConfig {
         let (pattern, plan) = (&self.guest, &self.plan);
-        let mut spec = GuestConfig::new(
-            &pattern.kernel,
-            plan.vcpus,
-            pattern.memory,
-            boot.subject.mode,
-        );
+        let mut spec =
+            GuestConfig::new(&pattern.kernel, plan.vcpus, pattern.memory, boot.subject.mode);
         spec.append = pattern.append.clone();
         spec.disk = pattern.disk.map(Disk::Memory);
         if plan.guests > 1 {
@@ -92,21 +88,15 @@ impl HostWorker<'_> {
         let (plan, prepared) = (self.plan.clone(), self.guest.prepared.clone());
         let on = self.host(boot.subject.host, &mut |_| ())?;
         on.begin()?;
-        let guests: Vec<Guest> = (0..plan.guests)
-            .map(|_| on.host.start_guest(spec.clone()))
-            .collect::<Result<_>>()?;
+        let guests: Vec<Guest> =
+            (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests
-                .iter()
-                .try_for_each(|guest| verify::check(guest, boot.subject.mode, plan.vcpus))
+            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, plan.vcpus))
         };
         in_effect()?;
         ran();
-        let Completed {
-            runs,
-            mut problems,
-            hung,
-        } = workloads::all(&guests, &agent, &plan, &prepared, ran)?;
+        let Completed { runs, mut problems, hung } =
+            workloads::all(&guests, &agent, &plan, &prepared, ran)?;
         let samples = on.join(&guests, &runs, boot)?;
         let mut idle_entries = Vec::new();
         if counts_idle_entries(boot, &plan) && hung.is_none() {
@@ -180,15 +170,9 @@ impl CountingHost {
             [_] => self.emulator_windows()?,
             _ => None,
         };
-        let emulator = emulator
-            .as_deref()
-            .map(|all| &all[self.before.min(all.len())..]);
+        let emulator = emulator.as_deref().map(|all| &all[self.before.min(all.len())..]);
         if let Some(seen) = emulator.filter(|seen| seen.len() != windows.len()) {
-            bail!(
-                "the host counted {} windows, and the emulator {}",
-                windows.len(),
-                seen.len()
-            );
+            bail!("the host counted {} windows, and the emulator {}", windows.len(), seen.len());
         }
         let cost = self.host.exit_cost_ns();
         let sample_of = |run: &Run| -> Result<(PlannedWorkload, Sample)> {
@@ -228,10 +212,7 @@ fn place_of(windows: &[WindowCounts], number: u32, pid: u32) -> Result<usize> {
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(place),
         _ => {
-            let found: Vec<_> = windows
-                .iter()
-                .map(|found| (found.window, found.vm()))
-                .collect();
+            let found: Vec<_> = windows.iter().map(|found| (found.window, found.vm())).collect();
             bail!(
                 "the host counted the windows {found:?} (number, QEMU), where number {number} of \
                 QEMU {pid} was marked once"

@@ -66,10 +66,7 @@ pub fn all(
     for workload in &plan.workloads {
         let argv = preparation(workload, agent, prepared, has_io);
         let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
-        if all
-            .note(workload, Doing::Preparing, in_each(guests, prepare))?
-            .is_some()
-        {
+        if all.note(workload, Doing::Preparing, in_each(guests, prepare))?.is_some() {
             has_io |= programs::is_io(workload);
             workloads.push(workload);
         }
@@ -84,12 +81,9 @@ pub fn all(
             window += 1;
             let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
             match all.note(workload, Doing::Running(repeat), in_each(guests, run))? {
-                Some(reports) => all.runs.push(Run {
-                    workload: (*workload).clone(),
-                    repeat,
-                    window,
-                    reports,
-                }),
+                Some(reports) => {
+                    all.runs.push(Run { workload: (*workload).clone(), repeat, window, reports })
+                }
                 None => failed.push(workload.workload.clone()),
             }
             if all.hung.is_some() {
@@ -128,11 +122,7 @@ impl Completed {
 
 fn failed(workload: &PlannedWorkload, doing: Doing, why: String) -> Fault {
     let workload = workload.workload.clone();
-    Fault::Workload {
-        workload,
-        doing,
-        why,
-    }
+    Fault::Workload { workload, doing, why }
 }
 
 /// Lets a run's workload run once more, and says what its guests' kernels decided at idle entry.
@@ -165,10 +155,7 @@ fn in_each<T: Send>(
 ) -> Result<Attempt<Vec<T>>> {
     thread::scope(|scope| {
         let what = &what;
-        let running: Vec<_> = guests
-            .iter()
-            .map(|guest| scope.spawn(move || what(guest)))
-            .collect();
+        let running: Vec<_> = guests.iter().map(|guest| scope.spawn(move || what(guest))).collect();
         let said = running.into_iter().map(|guest| match guest.join() {
             Ok(said) => said,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -224,9 +211,7 @@ fn run_one(
         None => workloads::agents_name(&workload.workload),
         Some(_) => "program",
     };
-    let mut argv = vec![
-        agent, "workload", name, "--work", &work, "--window", &window,
-    ];
+    let mut argv = vec![agent, "workload", name, "--work", &work, "--window", &window];
     argv.extend(more);
     if let Some(program) = &workload.program {
         if !program.in_place {
@@ -257,9 +242,5 @@ fn checked(result: &ExecResult) -> Attempt<&ExecResult> {
         return Ok(result);
     }
     let said = String::from_utf8_lossy(&result.stderr);
-    Err(format!(
-        "it ended with code {}: {}",
-        result.code,
-        said.trim()
-    ))
+    Err(format!("it ended with code {}: {}", result.code, said.trim()))
 }

@@ -57,9 +57,7 @@ fn find_checkout() -> Result<Option<PathBuf>> {
 
 /// The built-in files, in a folder of `home` that is named by their contents.
 fn unpacked(home: &Path) -> Result<PathBuf> {
-    let parts = BUILT_IN
-        .iter()
-        .flat_map(|(name, contents)| [name.as_bytes(), contents]);
+    let parts = BUILT_IN.iter().flat_map(|(name, contents)| [name.as_bytes(), contents]);
     let dir = home.join(cache::key(parts));
     if dir.is_dir() {
         return Ok(dir);
@@ -92,11 +90,7 @@ mod tests {
                 [&unpacked_to, &checkout].map(|root| fs_err::read(root.join(name)).unwrap());
             assert!(found == wanted, "{name} differs");
         }
-        for needed in [
-            "emulator/recipe.toml",
-            "emulator/plugin/worldswitch.c",
-            MARK,
-        ] {
+        for needed in ["emulator/recipe.toml", "emulator/plugin/worldswitch.c", MARK] {
             assert!(unpacked_to.join(needed).is_file(), "{needed}");
         }
         assert_eq!(unpacked(home.path()).unwrap(), unpacked_to);

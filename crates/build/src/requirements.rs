@@ -65,22 +65,16 @@ pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
 pub fn installed_version(package: &str) -> Option<String> {
     let mut query = Command::new("dpkg-query");
     query.args(["-W", "-f", "${Version}", package]);
-    run::output(&mut query)
-        .ok()
-        .filter(|version| !version.is_empty())
+    run::output(&mut query).ok().filter(|version| !version.is_empty())
 }
 
 fn parse(list: &str) -> Result<Vec<Package>> {
     let mut packages = vec![];
     let mut about = (String::new(), String::new(), false);
-    for line in list
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
+    for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(heading) = line.strip_prefix("= ").or(line.strip_prefix("? ")) {
-            let (group, purpose) = heading
-                .split_once(": ")
-                .context("a group without its purpose")?;
+            let (group, purpose) =
+                heading.split_once(": ").context("a group without its purpose")?;
             about = (group.into(), purpose.into(), line.starts_with('?'));
             continue;
         }
@@ -173,10 +167,7 @@ mod tests {
         let packages = packages().unwrap();
         for need in recipe["build_needs"].as_array().unwrap() {
             let need = need.as_str().unwrap();
-            assert!(
-                packages.iter().any(|package| package.name == need),
-                "{need}"
-            );
+            assert!(packages.iter().any(|package| package.name == need), "{need}");
         }
     }
 

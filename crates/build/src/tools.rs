@@ -84,11 +84,8 @@ pub fn find_agent() -> Result<PathBuf> {
     }
     let here = env::current_exe()?;
     let places = [here.parent(), here.parent().and_then(Path::parent)];
-    let found = places
-        .into_iter()
-        .flatten()
-        .map(|folder| folder.join(AGENT))
-        .find(|file| file.is_file());
+    let found =
+        places.into_iter().flatten().map(|folder| folder.join(AGENT)).find(|file| file.is_file());
     match found {
         Some(agent) => Ok(fs_err::canonicalize(agent)?),
         None => bail!(

@@ -78,10 +78,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 impl Args {
     fn gates(&self) -> Gates {
-        let mut gates = Gates {
-            noise: self.threshold / 100.0,
-            ..Gates::default()
-        };
+        let mut gates = Gates { noise: self.threshold / 100.0, ..Gates::default() };
         gates.sizes.extend(self.minimum.iter().copied());
         gates
     }
@@ -121,9 +118,8 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn minimum(text: &str) -> Result<(Figure, f64), String> {
     let figures = || Figure::COMPARED.map(|figure| figure.to_string()).join(", ");
-    let (name, number) = text
-        .split_once('=')
-        .ok_or("give a figure and a number, such as exits=25")?;
+    let (name, number) =
+        text.split_once('=').ok_or("give a figure and a number, such as exits=25")?;
     let figure = name.parse::<Figure>().ok();
     let figure = figure
         .filter(|figure| Figure::COMPARED.contains(figure))

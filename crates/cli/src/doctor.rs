@@ -53,11 +53,7 @@ struct Report {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let report = examine()?;
     args.format.print(&report, || text(&report))?;
-    Ok(if report.ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(COULD_NOT_RUN)
-    })
+    Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::from(COULD_NOT_RUN) })
 }
 
 fn examine() -> Result<Report> {
@@ -102,22 +98,12 @@ fn examine() -> Result<Report> {
         nested_kvm(),
         "nothing: the lab emulates, which is slower",
     ));
-    items.push(item(
-        "machine",
-        "root",
-        State::Absent,
-        root(),
-        "sudo; only --host here needs it",
-    ));
+    items.push(item("machine", "root", State::Absent, root(), "sudo; only --host here needs it"));
     Ok(Report {
         ok: items.iter().all(|item| item.state != State::Missing),
         items,
-        install: (!wanted.is_empty()).then(|| {
-            format!(
-                "apt-get install --no-install-recommends {}",
-                wanted.join(" ")
-            )
-        }),
+        install: (!wanted.is_empty())
+            .then(|| format!("apt-get install --no-install-recommends {}", wanted.join(" "))),
     })
 }
 
@@ -132,22 +118,13 @@ fn item(
         Ok(detail) => (State::Ok, detail, ""),
         Err(detail) => (otherwise, detail, get),
     };
-    Item {
-        group: group.into(),
-        name: name.into(),
-        state,
-        detail,
-        get: get.into(),
-    }
+    Item { group: group.into(), name: name.into(), state, detail, get: get.into() }
 }
 
 fn disk() -> Result<String, String> {
     let free = || -> Result<(String, u64)> {
         let dir = cache::dir()?;
-        let there = dir
-            .ancestors()
-            .find(|dir| dir.exists())
-            .unwrap_or(Path::new("/"));
+        let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
         let stat = rustix::fs::statvfs(there)?;
         Ok((dir.display().to_string(), stat.f_bavail * stat.f_frsize))
     };
@@ -160,14 +137,9 @@ fn disk() -> Result<String, String> {
 fn memory() -> Result<String, String> {
     let free = || -> Result<u64> {
         let text = fs_err::read_to_string("/proc/meminfo")?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("MemAvailable:"));
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
         let kib = line.and_then(|rest| rest.split_whitespace().next());
-        Ok(kib
-            .context("/proc/meminfo has no MemAvailable")?
-            .parse::<u64>()?
-            << 10)
+        Ok(kib.context("/proc/meminfo has no MemAvailable")?.parse::<u64>()? << 10)
     };
     match free() {
         Ok(free) => enough(free, MEMORY, "available"),

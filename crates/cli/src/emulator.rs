@@ -49,11 +49,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             false => Variant::Fixed,
         }),
         Verb::Status => status(),
-        Verb::Stress {
-            qemu,
-            unfixed,
-            kernel,
-        } => try_hard(qemu, unfixed, kernel),
+        Verb::Stress { qemu, unfixed, kernel } => try_hard(qemu, unfixed, kernel),
     }
 }
 

@@ -49,10 +49,7 @@ pub fn not_parsed<C: CommandFactory>(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    let text = text
-        .split("\nFor more information, try")
-        .next()
-        .unwrap_or_default();
+    let text = text.split("\nFor more information, try").next().unwrap_or_default();
     errln!("{}", printable(text.trim_end()));
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         errln!("hint: name one of these commands");

@@ -81,17 +81,8 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Tree(at) => make_tree(&at.base, &at.dir()?)?,
         Verb::Export(at) => export(&at.base, &at.dir()?)?,
         Verb::Check { base, quick } => return check(&base, quick),
-        Verb::Build {
-            base,
-            unpatched,
-            up_to,
-            config,
-        } => {
-            let variant = if unpatched {
-                Variant::Unpatched
-            } else {
-                Variant::Patched
-            };
+        Verb::Build { base, unpatched, up_to, config } => {
+            let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
             build(&base, variant, &Changes { up_to, config })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
@@ -131,13 +122,7 @@ fn check(base: &str, quick: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn line(
-    Check {
-        series,
-        name,
-        outcome,
-    }: &Check,
-) -> String {
+fn line(Check { series, name, outcome }: &Check) -> String {
     match outcome {
         Outcome::Passed(what) => format!("ok       {series}: {name}: {what}"),
         Outcome::Skipped(why) => format!("skipped  {series}: {name}: {why}"),

@@ -45,17 +45,8 @@ enum Verb {
     },
 }
 
-const DESCRIPTION: [&str; 9] = [
-    "vms",
-    "vcpus",
-    "hz",
-    "host_hz",
-    "load",
-    "idle_period",
-    "woken_by",
-    "sharing",
-    "time",
-];
+const DESCRIPTION: [&str; 9] =
+    ["vms", "vcpus", "hz", "host_hz", "load", "idle_period", "woken_by", "sharing", "time"];
 
 #[derive(clap::Args)]
 struct Options {
@@ -72,12 +63,7 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = number(file::HZ))]
     host_hz: Option<u32>,
     /// Share of its time that a vCPU is busy, from 0 to 1: the paper's L
-    #[arg(
-        long,
-        value_name = "L",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     load: f64,
     /// How long a vCPU is idle at a time, such as 100us or 4ms: the paper's T_idle
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -89,12 +75,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT))]
     sharing: u32,
     /// The time over which exits are counted
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "10s",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true)]
     time: Nanos,
     /// A TOML file of guests (docs/model.md describes it)
     #[arg(long, value_name = "FILE", conflicts_with_all = DESCRIPTION)]
@@ -131,9 +112,7 @@ impl Options {
             Some(path) => (read(path)?, path.display().to_string()),
             None => (self.described(), "these guests".into()),
         };
-        let vms = workload
-            .vms()
-            .map_err(|error| usage(format!("cannot model {what}: {error}")))?;
+        let vms = workload.vms().map_err(|error| usage(format!("cannot model {what}: {error}")))?;
         let answer = guests::answer(&workload, &vms);
         self.format.print(&answer, || answer.text())
     }
@@ -150,10 +129,7 @@ impl Options {
             woken_by: self.woken_by,
             sharing: self.sharing,
         };
-        Workload {
-            time: self.time,
-            vms: vec![guests],
-        }
+        Workload { time: self.time, vms: vec![guests] }
     }
 }
 

@@ -24,17 +24,11 @@ pub struct Progress {
 
 impl Progress {
     pub fn new() -> Self {
-        let bar = std::io::stderr()
-            .is_terminal()
-            .then(ProgressBar::new_spinner);
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
         if let Some(bar) = &bar {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Progress {
-            bar,
-            said: Instant::now(),
-            step: String::new(),
-        }
+        Progress { bar, said: Instant::now(), step: String::new() }
     }
 
     pub fn show(&mut self, event: Event) {

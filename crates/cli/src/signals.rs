@@ -36,10 +36,7 @@ pub fn remember_terminal(termios: Termios) {
 }
 
 pub fn restore_terminal() {
-    let taken = TERMINAL
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let taken = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(termios) = taken {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &termios);
     }

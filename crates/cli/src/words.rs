@@ -25,18 +25,11 @@ pub fn step(step: &Step) -> String {
         Step::CompilingPatch { patch, off: None } => {
             format!("compiling {patch} with the lab's configuration")
         }
-        Step::CompilingPatch {
-            patch,
-            off: Some(symbol),
-        } => {
+        Step::CompilingPatch { patch, off: Some(symbol) } => {
             format!("compiling {patch} with CONFIG_{symbol}=n")
         }
         Step::ConfiguringKernel => "configuring the kernel".into(),
-        Step::BuildingKernel {
-            base,
-            suffix,
-            patches,
-        } => {
+        Step::BuildingKernel { base, suffix, patches } => {
             format!("building Linux {base}{suffix} with {patches} patches")
         }
         Step::BuildingSelftest { test } => format!("building the KVM selftest {test}"),
@@ -46,21 +39,12 @@ pub fn step(step: &Step) -> String {
         Step::BootingGuest { vcpus, mode } => format!("booting the guest ({vcpus} vCPUs, {mode})"),
         Step::StressingGuest => "stressing the guest".into(),
         Step::ResultsGoTo { output } => format!("results go to {}", output.display()),
-        Step::Estimating {
-            minutes,
-            cpus,
-            unknown,
-            resumes,
-        } => {
+        Step::Estimating { minutes, cpus, unknown, resumes } => {
             let mut text = format!("about {minutes} minutes on {cpus} idle CPUs");
             if !unknown.is_empty() {
                 text += &format!(", and an unknown time for {}", unknown.join(", "));
             }
-            text + if *resumes {
-                ", less what is already measured"
-            } else {
-                ""
-            }
+            text + if *resumes { ", less what is already measured" } else { "" }
         }
         Step::BeginningSet { set, number, sets } => format!("{set} ({number} of {sets})"),
         Step::RunningOnce { workload, limit } => format!(
@@ -83,18 +67,10 @@ pub fn warning(warning: &Warning) -> String {
         Warning::EmulatorNotTested { version, tested } => {
             format!("building QEMU {version}; the patches were last tested on {tested}")
         }
-        Warning::PackageNotTested {
-            package,
-            version,
-            tested,
-        } => {
+        Warning::PackageNotTested { package, version, tested } => {
             format!("{package} is {version}; the series were last tested on {tested}")
         }
-        Warning::TarballNotTested {
-            tarball,
-            sha256,
-            tested,
-        } => format!(
+        Warning::TarballNotTested { tarball, sha256, tested } => format!(
             "{} is not the file that the series were tested on (sha256 {sha256}, tested {tested})",
             tarball.display()
         ),
@@ -115,22 +91,13 @@ pub fn warning(warning: &Warning) -> String {
         Warning::PreparedInGuests { workload, why } => {
             format!("{workload} is prepared in every guest, which takes longer: {why}")
         }
-        Warning::MeasuredAnew {
-            output,
-            kept_as,
-            why,
-        } => format!(
+        Warning::MeasuredAnew { output, kept_as, why } => format!(
             "{} holds older results ({why}); they are kept as {}",
             output.display(),
             kept_as.display()
         ),
         Warning::Problem(problem) => problem.to_string(),
-        Warning::DoubtfulRun {
-            boot,
-            workload,
-            run,
-            fault,
-        } => {
+        Warning::DoubtfulRun { boot, workload, run, fault } => {
             format!("{boot}, {workload}, run {run}: {fault}")
         }
     }

@@ -73,10 +73,7 @@ impl Cause {
 
     /// Whether a tick technique could have removed the exit.
     pub fn is_timer(self) -> bool {
-        matches!(
-            self,
-            Cause::Arm | Cause::Stop | Cause::Expiry | Cause::HostTick
-        )
+        matches!(self, Cause::Arm | Cause::Stop | Cause::Expiry | Cause::HostTick)
     }
 }
 
@@ -210,10 +207,7 @@ mod tests {
     #[test]
     fn an_interrupt_exit_is_named_by_its_first_handler() {
         assert_eq!(svm(0x60, 0, Facts::TIMER), Cause::HostTick);
-        assert_eq!(
-            svm(0x60, 0, Facts::TIMER | Facts::VCPU_TIMER),
-            Cause::Expiry
-        );
+        assert_eq!(svm(0x60, 0, Facts::TIMER | Facts::VCPU_TIMER), Cause::Expiry);
         assert_eq!(svm(0x60, 0, Facts::IPI), Cause::Ipi);
         assert_eq!(svm(0x60, 0, Facts::DEVICE), Cause::Io);
         assert_eq!(svm(0x60, 0, Facts::default()), Cause::Other);
@@ -221,11 +215,7 @@ mod tests {
 
     #[test]
     fn a_halt_is_a_halt_whatever_follows() {
-        for facts in [
-            Facts::default(),
-            Facts::TIMER | Facts::VCPU_TIMER,
-            Facts::IPI,
-        ] {
+        for facts in [Facts::default(), Facts::TIMER | Facts::VCPU_TIMER, Facts::IPI] {
             assert_eq!(svm(0x78, 0, facts), Cause::Halt);
             assert_eq!(decide(Isa::Vmx, 12, 0, facts), Cause::Halt);
         }
@@ -235,10 +225,7 @@ mod tests {
     fn a_nested_page_fault_is_io_only_on_an_io_page() {
         assert_eq!(svm(0x400, 0, Facts::MMIO), Cause::Io);
         assert_eq!(svm(0x400, 0, Facts::default()), Cause::Other);
-        assert_eq!(
-            svm(0x400, 0xb0, Facts::MMIO | Facts::APIC_REGISTER),
-            Cause::Eoi
-        );
+        assert_eq!(svm(0x400, 0xb0, Facts::MMIO | Facts::APIC_REGISTER), Cause::Eoi);
     }
 
     #[test]

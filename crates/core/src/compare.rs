@@ -96,22 +96,17 @@ pub struct FigureChange {
 
 impl Report {
     pub fn figures(&self) -> impl Iterator<Item = (&CellChange, &FigureChange)> {
-        self.cells
-            .iter()
-            .flat_map(|cell| cell.figures.iter().map(move |figure| (cell, figure)))
+        self.cells.iter().flat_map(|cell| cell.figures.iter().map(move |figure| (cell, figure)))
     }
 
     pub fn count(&self, outcome: Outcome) -> usize {
-        self.figures()
-            .filter(|(_, figure)| figure.outcome == outcome)
-            .count()
+        self.figures().filter(|(_, figure)| figure.outcome == outcome).count()
     }
 
     /// Whether enough was measured of any figure to say whether it changed.
     pub fn concludes(&self) -> bool {
         let unknown = [Outcome::TooFewSamples, Outcome::NotMeasured];
-        self.figures()
-            .any(|(_, figure)| !unknown.contains(&figure.outcome))
+        self.figures().any(|(_, figure)| !unknown.contains(&figure.outcome))
     }
 }
 
@@ -130,25 +125,15 @@ pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
     };
     let blocking = differences(before, after, |meets| meets.compare == Compare::Blocks);
     let blocked = blocking.first().map(|found| {
-        let Difference {
-            what,
-            before,
-            after,
-        } = found;
+        let Difference { what, before, after } = found;
         format!("{what}: {before} before and {after} after")
     });
     for new in &after.cells {
         let Some(old) = partner(new, before) else {
             continue;
         };
-        match blocked
-            .clone()
-            .or_else(|| unlike((before, old), (after, new)))
-        {
-            Some(why) => report.unlike.push(Unlike {
-                name: CellName::of(new),
-                why,
-            }),
+        match blocked.clone().or_else(|| unlike((before, old), (after, new))) {
+            Some(why) => report.unlike.push(Unlike { name: CellName::of(new), why }),
             None => report.cells.push(cell_change(old, new, gates)),
         }
     }
@@ -157,9 +142,7 @@ pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
 
 /// The cell of the same key.
 fn partner<'a>(cell: &Cell, other: &'a Results) -> Option<&'a Cell> {
-    other
-        .cell(&cell.workload, cell.subject)
-        .filter(|found| found.vcpus == cell.vcpus)
+    other.cell(&cell.workload, cell.subject).filter(|found| found.vcpus == cell.vcpus)
 }
 
 fn only_in(one: &Results, other: &Results) -> Vec<CellName> {
@@ -179,10 +162,7 @@ fn unlike(old: (&Results, &Cell), new: (&Results, &Cell)) -> Option<String> {
     let command = |results: &Results| {
         let named = |planned: &&PlannedWorkload| planned.workload == new.workload;
         let planned = results.plan.workloads.iter().find(named)?;
-        planned
-            .program
-            .as_ref()
-            .map(|program| program.command.clone())
+        planned.program.as_ref().map(|program| program.command.clone())
     };
     let own = || "a workload of the agent's".to_string();
     match (command(before), command(after)) {
@@ -246,11 +226,7 @@ impl Origin {
 
 impl CellName {
     fn of(cell: &Cell) -> CellName {
-        CellName {
-            workload: cell.workload.clone(),
-            vcpus: cell.vcpus,
-            subject: cell.subject,
-        }
+        CellName { workload: cell.workload.clone(), vcpus: cell.vcpus, subject: cell.subject }
     }
 }
 

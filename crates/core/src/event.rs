@@ -14,11 +14,7 @@ pub enum Event<'a> {
     Step(Step<'a>),
     /// How far the current step is.  `total` is an estimate, absent where there is nothing to go
     /// by; `left` is absent until it can be guessed.
-    Progress {
-        done: u64,
-        total: Option<u64>,
-        left: Option<Duration>,
-    },
+    Progress { done: u64, total: Option<u64>, left: Option<Duration> },
     /// Something the user should know although the work goes on.
     Warning(Warning<'a>),
 }

@@ -183,24 +183,12 @@ mod tests {
 
     #[test]
     fn medians_of_even_and_equal_figures_are_right_too() {
-        let figure = |cycles| Published {
-            low: Cycles(cycles),
-            high: Cycles(cycles),
-            ..PUBLISHED[0]
-        };
-        let other = Published {
-            bounds_hardware: false,
-            ..figure(1)
-        };
+        let figure =
+            |cycles| Published { low: Cycles(cycles), high: Cycles(cycles), ..PUBLISHED[0] };
+        let other = Published { bounds_hardware: false, ..figure(1) };
         assert_eq!(rounded_median(&[figure(2000), other]), Cycles(2000));
-        assert_eq!(
-            rounded_median(&[figure(3000), other, figure(1000)]),
-            Cycles(2000)
-        );
-        assert_eq!(
-            rounded_median(&[figure(700), figure(700), figure(700)]),
-            Cycles(700)
-        );
+        assert_eq!(rounded_median(&[figure(3000), other, figure(1000)]), Cycles(2000));
+        assert_eq!(rounded_median(&[figure(700), figure(700), figure(700)]), Cycles(700));
         assert_eq!(rounded_median(&[figure(1049)]), Cycles(1000));
         assert_eq!(rounded_median(&[figure(1050)]), Cycles(1100));
     }
@@ -221,10 +209,8 @@ mod tests {
 
     #[test]
     fn without_any_one_figure_the_default_is_what_the_document_says() {
-        let bounds: Vec<Published> = PUBLISHED
-            .into_iter()
-            .filter(|figure| figure.bounds_hardware)
-            .collect();
+        let bounds: Vec<Published> =
+            PUBLISHED.into_iter().filter(|figure| figure.bounds_hardware).collect();
         let without = |left_out: usize| {
             let mut rest = bounds.clone();
             rest.remove(left_out);

@@ -73,10 +73,7 @@ impl Counts {
 
 impl VcpuCounts {
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts {
-            ticks_delivered: self.ticks_delivered,
-            ..Counts::default()
-        };
+        let mut counts = Counts { ticks_delivered: self.ticks_delivered, ..Counts::default() };
         for exit in &self.exits {
             counts.total += exit.count;
             *counts.by_reason.entry(exit.reason.clone()).or_default() += exit.count;
@@ -99,10 +96,8 @@ impl WindowCounts {
     /// Of all vCPUs together.
     pub fn counts(&self) -> Counts {
         let mut each = self.vcpus.iter().map(VcpuCounts::counts);
-        let mut all = each.next().unwrap_or(Counts {
-            ticks_delivered: Some(0),
-            ..Counts::default()
-        });
+        let mut all =
+            each.next().unwrap_or(Counts { ticks_delivered: Some(0), ..Counts::default() });
         each.for_each(|counts| all.add(&counts));
         all
     }

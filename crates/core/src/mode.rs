@@ -79,12 +79,8 @@ pub const TICK_MODES: [TickModeRow; 4] = [
 ];
 
 impl TickMode {
-    pub const ALL: [TickMode; 4] = [
-        TickMode::Periodic,
-        TickMode::Tickless,
-        TickMode::TicklessStop,
-        TickMode::Paratick,
-    ];
+    pub const ALL: [TickMode; 4] =
+        [TickMode::Periodic, TickMode::Tickless, TickMode::TicklessStop, TickMode::Paratick];
 
     pub fn row(self) -> &'static TickModeRow {
         &TICK_MODES[self as usize]

@@ -74,11 +74,8 @@ pub enum TickModel {
 
 impl TickModel {
     /// The paper's.
-    pub const FORMULAS: [TickModel; 3] = [
-        TickModel::FormulaPeriodic,
-        TickModel::FormulaTickless,
-        TickModel::FormulaParatick,
-    ];
+    pub const FORMULAS: [TickModel; 3] =
+        [TickModel::FormulaPeriodic, TickModel::FormulaTickless, TickModel::FormulaParatick];
 
     /// Those of real kernels, and the limit.
     pub const KERNELS: [TickModel; 5] = [

@@ -14,9 +14,7 @@ pub enum Isa {
 impl Isa {
     /// From the tracepoint, which has these numbers.
     pub fn from_trace(isa: u32) -> Option<Isa> {
-        [Isa::Vmx, Isa::Svm]
-            .into_iter()
-            .find(|known| *known as u32 == isa)
+        [Isa::Vmx, Isa::Svm].into_iter().find(|known| *known as u32 == isa)
     }
 }
 
@@ -53,8 +51,7 @@ pub fn find(name: &str) -> Option<(Isa, u32)> {
     }
     let code = |table: &[(u32, &str)]| {
         let mut rows = table.iter();
-        rows.find(|(_, other)| *other == name)
-            .map(|(code, _)| *code)
+        rows.find(|(_, other)| *other == name).map(|(code, _)| *code)
     };
     let vmx = || code(VMX).map(|code| (Isa::Vmx, code));
     code(SVM).map(|code| (Isa::Svm, code)).or_else(vmx)

@@ -201,10 +201,7 @@ impl Results {
 
     /// Adds a sample to its cell.
     pub fn add(&mut self, planned: &PlannedWorkload, subject: impl Into<Subject>, sample: Sample) {
-        self.readings(planned, subject.into())
-            .exits
-            .samples
-            .push(sample);
+        self.readings(planned, subject.into()).exits.samples.push(sample);
     }
 
     /// Keeps them with the samples of the same guest, if there are any.
@@ -240,36 +237,26 @@ impl Results {
     pub fn wants_another_round(&self) -> bool {
         let plan = &self.plan;
         plan.rounds_at_most.is_some_and(|most| plan.rounds < most)
-            && plan
-                .precision
-                .is_some_and(|precision| !self.is_within(precision))
+            && plan.precision.is_some_and(|precision| !self.is_within(precision))
     }
 
     /// Whether every mode's exits are known as a ratio to its baselines' so precisely: half the
     /// interval's width, divided by the ratio.
     fn is_within(&self, precision: f64) -> bool {
-        let compared = self
-            .cells
-            .iter()
-            .flat_map(|cell| cell.readings.exits.versus.values());
-        compared
-            .map(|figures| figures.get(&Figure::Exits).copied().flatten())
-            .all(|exits| {
-                exits.is_some_and(|exits| {
-                    // Where nothing can be concluded yet, a narrow interval is luck.
-                    exits.verdict != Verdict::TooFewSamples
-                        && exits.high - exits.low <= 2.0 * precision * exits.ratio
-                })
+        let compared = self.cells.iter().flat_map(|cell| cell.readings.exits.versus.values());
+        compared.map(|figures| figures.get(&Figure::Exits).copied().flatten()).all(|exits| {
+            exits.is_some_and(|exits| {
+                // Where nothing can be concluded yet, a narrow interval is luck.
+                exits.verdict != Verdict::TooFewSamples
+                    && exits.high - exits.low <= 2.0 * precision * exits.ratio
             })
+        })
     }
 
     /// Drops a workload's samples of a guest, in whose place others are to come.
     pub fn forget(&mut self, workload: &str, boot: Boot) {
         if let Some(cell) = self.cell_mut(workload, boot.subject) {
-            cell.readings
-                .exits
-                .samples
-                .retain(|sample| sample.round != boot.round);
+            cell.readings.exits.samples.retain(|sample| sample.round != boot.round);
         }
     }
 
@@ -280,10 +267,7 @@ impl Results {
         self.cells.sort_by_key(|cell| {
             let workload = |planned: &PlannedWorkload| planned.workload == cell.workload;
             let subject = |subject: &Subject| *subject == cell.subject;
-            (
-                plan.workloads.iter().position(workload),
-                plan.subjects.iter().position(subject),
-            )
+            (plan.workloads.iter().position(workload), plan.subjects.iter().position(subject))
         });
         let versus: Vec<_> = self.cells.iter().map(|cell| self.versus(cell)).collect();
         for (cell, versus) in self.cells.iter_mut().zip(versus) {
@@ -309,10 +293,7 @@ impl Results {
 
     /// Every sample that is not to be trusted, with its cell.
     pub fn doubtful(&self) -> impl Iterator<Item = (&Cell, &Sample)> {
-        let samples = self
-            .cells
-            .iter()
-            .flat_map(|c| c.samples().iter().map(move |s| (c, s)));
+        let samples = self.cells.iter().flat_map(|c| c.samples().iter().map(move |s| (c, s)));
         samples.filter(|(_, sample)| !sample.problems.is_empty())
     }
 }
@@ -321,10 +302,7 @@ impl Results {
 /// baseline, and where it polls, the base kernel that polls; and the same mode on a host with
 /// default settings.
 fn baselines(of: Subject) -> impl Iterator<Item = Subject> {
-    let mode = |tick, poll| Subject {
-        mode: Mode { tick, poll },
-        host: of.host,
-    };
+    let mode = |tick, poll| Subject { mode: Mode { tick, poll }, host: of.host };
     let plain = [TickMode::Tickless, TickMode::TicklessStop].map(|tick| mode(tick, false));
     let polling = of.mode.poll.then(|| mode(TickMode::Tickless, true));
     plain
@@ -343,10 +321,7 @@ impl Cell {
     pub fn observations(&self, figure: Figure) -> Vec<Observation> {
         let observe = |sample: &Sample| {
             let value = figure.of(sample, self.work)?;
-            Some(Observation {
-                round: sample.round,
-                value,
-            })
+            Some(Observation { round: sample.round, value })
         };
         self.samples().iter().filter_map(observe).collect()
     }
@@ -356,11 +331,7 @@ impl Cell {
     }
 
     pub fn versus(&self, baseline: impl Into<Subject>, figure: Figure) -> Option<Comparison> {
-        let compared = self
-            .readings
-            .exits
-            .versus
-            .get(&baseline.into().to_string())?;
+        let compared = self.readings.exits.versus.get(&baseline.into().to_string())?;
         compared.get(&figure).copied().flatten()
     }
 }

@@ -38,10 +38,7 @@ impl std::ops::Add for Size {
 impl fmt::Display for Size {
     /// The largest unit that loses nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exact = UNITS
-            .iter()
-            .rev()
-            .find(|(_, shift)| self.0 != 0 && self.0 % (1 << shift) == 0);
+        let exact = UNITS.iter().rev().find(|(_, shift)| self.0 != 0 && self.0 % (1 << shift) == 0);
         match exact {
             Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
             None => write!(f, "{}", self.0),

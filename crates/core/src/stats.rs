@@ -99,13 +99,7 @@ pub fn summarize(observations: &[Observation]) -> Option<Summary> {
         let (low, high) = bootstrap::median_interval(&rounds);
         (low.min(median), high.max(median), Method::Bootstrap)
     };
-    Some(Summary {
-        median,
-        low,
-        high,
-        samples: values.len() as u32,
-        method,
-    })
+    Some(Summary { median, low, high, samples: values.len() as u32, method })
 }
 
 /// `mode` against `baseline`.  None where they share no round, or where the baseline has a sample

@@ -51,12 +51,7 @@ pub enum BadSetting {
     #[error("no host setting '{0}'\nhint: the host settings are {names}", names = names())]
     Unknown(String),
     #[error("{name} cannot be '{value}'\nhint: give a whole number from 0 to {most} ({unit})")]
-    Value {
-        name: &'static str,
-        value: String,
-        most: u64,
-        unit: &'static str,
-    },
+    Value { name: &'static str, value: String, most: u64, unit: &'static str },
     #[error("'{0}' is no host setting\n\
         hint: write NAME=VALUE; the host settings are {names}", names = names())]
     Shape(String),
@@ -94,9 +89,7 @@ impl HostSettings {
     }
 
     pub fn get(self, name: &str) -> Option<u64> {
-        self.each()
-            .find(|(row, _)| row.name == name)
-            .map(|(_, value)| value)
+        self.each().find(|(row, _)| row.name == name).map(|(_, value)| value)
     }
 
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), BadSetting> {
@@ -117,9 +110,7 @@ impl HostSettings {
 
     /// The host's kernel parameters that bring it about.
     pub fn kernel_parameters(self) -> Vec<String> {
-        self.each()
-            .map(|(row, value)| format!("{}={value}", row.parameter))
-            .collect()
+        self.each().map(|(row, value)| format!("{}={value}", row.parameter)).collect()
     }
 }
 
@@ -132,10 +123,7 @@ impl Default for HostSettings {
 impl From<Mode> for Subject {
     /// On a host with default settings.
     fn from(mode: Mode) -> Subject {
-        Subject {
-            mode,
-            host: HostSettings::default(),
-        }
+        Subject { mode, host: HostSettings::default() }
     }
 }
 
@@ -156,9 +144,7 @@ impl fmt::Display for HostSettings {
     /// Only what differs from the default, each as ` NAME=VALUE`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changed = self.each().filter(|(row, value)| *value != row.default);
-        changed
-            .into_iter()
-            .try_for_each(|(row, value)| write!(f, " {}={value}", row.name))
+        changed.into_iter().try_for_each(|(row, value)| write!(f, " {}={value}", row.name))
     }
 }
 
@@ -192,10 +178,7 @@ impl<'de> Deserialize<'de> for HostSettings {
         let named = BTreeMap::<String, u64>::deserialize(deserializer)?;
         let mut settings = HostSettings::default();
         let mut set = |(name, value): (&String, &u64)| settings.set(name, *value);
-        named
-            .iter()
-            .try_for_each(&mut set)
-            .map_err(serde::de::Error::custom)?;
+        named.iter().try_for_each(&mut set).map_err(serde::de::Error::custom)?;
         Ok(settings)
     }
 }
@@ -235,13 +218,9 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_named_with_what_can() {
         let error = |text: &str| HostSettings::default().apply(text).unwrap_err().to_string();
-        for bad in [
-            "halt-pol=1",
-            "halt-poll",
-            "halt-poll=-1",
-            "halt-poll=1s",
-            "halt-poll=2000000000",
-        ] {
+        for bad in
+            ["halt-pol=1", "halt-poll", "halt-poll=-1", "halt-poll=1s", "halt-poll=2000000000"]
+        {
             assert!(error(bad).contains("\nhint: "), "{bad}");
         }
         assert!(error("x=1").contains("halt-poll"));

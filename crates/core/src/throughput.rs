@@ -56,10 +56,7 @@ pub fn relative(mode: &Cell, baseline: &Cell, cost: Nanos) -> Option<Comparison>
     let spent = |cell| -> Vec<Observation> {
         lines(cell)
             .into_iter()
-            .map(|(round, line)| Observation {
-                round,
-                value: line.at(cost.0 as f64),
-            })
+            .map(|(round, line)| Observation { round, value: line.at(cost.0 as f64) })
             .collect()
     };
     stats::compare(&spent(mode), &spent(baseline)).and_then(inverse)
@@ -67,14 +64,9 @@ pub fn relative(mode: &Cell, baseline: &Cell, cost: Nanos) -> Option<Comparison>
 
 /// [`relative`] from no cost to twice `cost`, and where it turns.
 pub fn sensitivity(mode: &Cell, baseline: &Cell, cost: Nanos) -> Sensitivity {
-    let at = exit_cost::range(cost).map(|cost_ns| AtCost {
-        cost_ns,
-        throughput: relative(mode, baseline, cost_ns),
-    });
-    Sensitivity {
-        at: at.into(),
-        break_even_ns: break_even(mode, baseline),
-    }
+    let at = exit_cost::range(cost)
+        .map(|cost_ns| AtCost { cost_ns, throughput: relative(mode, baseline, cost_ns) });
+    Sensitivity { at: at.into(), break_even_ns: break_even(mode, baseline) }
 }
 
 /// The smallest cost, in nanoseconds, beyond which the other of the two has the higher throughput,

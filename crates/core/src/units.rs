@@ -77,14 +77,8 @@ impl FromStr for Nanos {
     /// `100us`, `1.5ms`, `10 s`; a unit is required, and the result is a whole number of
     /// nanoseconds.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const UNITS: [(&str, f64); 6] = [
-            ("ns", 1.0),
-            ("us", 1e3),
-            ("µs", 1e3),
-            ("ms", 1e6),
-            ("min", 60e9),
-            ("s", 1e9),
-        ];
+        const UNITS: [(&str, f64); 6] =
+            [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
         let bad = || BadTime(text.to_string());
         let (number, unit) = UNITS
             .iter()
@@ -136,18 +130,9 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
         }
-        for text in [
-            "",
-            "5",
-            "ms",
-            "-1ms",
-            "1e3s",
-            "infs",
-            "1.2.3s",
-            "4 m",
-            "0.1ns",
-            "99999999999s",
-        ] {
+        for text in
+            ["", "5", "ms", "-1ms", "1e3s", "infs", "1.2.3s", "4 m", "0.1ns", "99999999999s"]
+        {
             assert_eq!(text.parse::<Nanos>(), Err(BadTime(text.into())));
         }
     }

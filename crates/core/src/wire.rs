@@ -45,15 +45,8 @@ pub enum Stream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     Message(Vec<u8>),
-    Data {
-        session: SessionId,
-        stream: Stream,
-        bytes: Vec<u8>,
-    },
-    Guest {
-        guest: GuestId,
-        inner: Box<Frame>,
-    },
+    Data { session: SessionId, stream: Stream, bytes: Vec<u8> },
+    Guest { guest: GuestId, inner: Box<Frame> },
 }
 
 /// From the machine to an agent.
@@ -269,10 +262,7 @@ impl Frame {
     }
 
     pub fn to_guest(self, guest: GuestId) -> Frame {
-        Frame::Guest {
-            guest,
-            inner: Box::new(self),
-        }
+        Frame::Guest { guest, inner: Box::new(self) }
     }
 
     /// The whole frame, length first.
@@ -290,11 +280,7 @@ impl Frame {
                 out.push(b'J');
                 out.extend_from_slice(json);
             }
-            Frame::Data {
-                session,
-                stream,
-                bytes,
-            } => {
+            Frame::Data { session, stream, bytes } => {
                 out.push(b'D');
                 out.extend_from_slice(&session.to_le_bytes());
                 out.push(stream.byte());
@@ -361,17 +347,13 @@ pub fn parse<T: DeserializeOwned>(json: &[u8]) -> io::Result<T> {
 }
 
 fn split_number(bytes: &[u8]) -> io::Result<(u32, &[u8])> {
-    let (number, rest) = bytes
-        .split_first_chunk::<4>()
-        .ok_or_else(|| bad("a frame that is too short"))?;
+    let (number, rest) =
+        bytes.split_first_chunk::<4>().ok_or_else(|| bad("a frame that is too short"))?;
     Ok((u32::from_le_bytes(*number), rest))
 }
 
 fn bad(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("agent protocol: {what}"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("agent protocol: {what}"))
 }
 
 #[cfg(test)]
@@ -381,11 +363,7 @@ mod tests {
 
     fn plain() -> impl Strategy<Value = Frame> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..200);
-        let stream = prop_oneof![
-            Just(Stream::Stdin),
-            Just(Stream::Stdout),
-            Just(Stream::Stderr)
-        ];
+        let stream = prop_oneof![Just(Stream::Stdin), Just(Stream::Stdout), Just(Stream::Stderr)];
         prop_oneof![
             bytes().prop_map(Frame::Message),
             (any::<u32>(), stream, bytes()).prop_map(|(session, stream, bytes)| Frame::Data {

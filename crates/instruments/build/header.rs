@@ -23,10 +23,7 @@ pub fn to_rust(header: &str) -> String {
         match head.split_ascii_whitespace().collect::<Vec<_>>()[..] {
             ["struct", name] => rust += &structure(name, body),
             ["enum"] => {
-                let names = body
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|name| !name.is_empty());
+                let names = body.split(',').map(str::trim).filter(|name| !name.is_empty());
                 rust.extend((0..).zip(names).map(|(value, name)| constant(name, value)));
             }
             _ => panic!("not understood: {head}"),
@@ -38,9 +35,7 @@ pub fn to_rust(header: &str) -> String {
 fn without_comments(header: &str) -> String {
     let mut pieces = header.split("/*");
     let first = pieces.next().unwrap_or_default().to_string();
-    pieces.fold(first, |text, piece| {
-        text + piece.split_once("*/").expect("a comment ends").1
-    })
+    pieces.fold(first, |text, piece| text + piece.split_once("*/").expect("a comment ends").1)
 }
 
 fn constant(name: &str, value: u32) -> String {
@@ -55,14 +50,9 @@ fn identifier(name: &str) -> &str {
 
 /// `4096`, `0x50415241` or `(1u << 7)`.
 fn number(text: &str) -> u32 {
-    let shift = text
-        .strip_prefix("(1u << ")
-        .and_then(|text| text.strip_suffix(')'));
+    let shift = text.strip_prefix("(1u << ").and_then(|text| text.strip_suffix(')'));
     let parsed = match (shift, text.strip_prefix("0x")) {
-        (Some(bit), _) => bit
-            .parse::<u32>()
-            .ok()
-            .and_then(|bit| 1u32.checked_shl(bit)),
+        (Some(bit), _) => bit.parse::<u32>().ok().and_then(|bit| 1u32.checked_shl(bit)),
         (None, Some(digits)) => u32::from_str_radix(digits, 16).ok(),
         (None, None) => text.parse().ok(),
     };
@@ -72,11 +62,7 @@ fn number(text: &str) -> u32 {
 fn structure(name: &str, body: &str) -> String {
     let name = name[..1].to_uppercase() + &name[1..];
     let (mut fields, mut size) = (String::new(), 0);
-    for field in body
-        .split(';')
-        .map(str::trim)
-        .filter(|field| !field.is_empty())
-    {
+    for field in body.split(';').map(str::trim).filter(|field| !field.is_empty()) {
         let (kind, field) = match field.split_once(' ') {
             Some(("__u32", field)) => ("u32", field),
             Some(("__u64", field)) => ("u64", field),

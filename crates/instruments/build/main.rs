@@ -31,10 +31,7 @@ fn main() {
     compile(&bpf, "exits.bpf.c", "exits.bpf.o");
     compile(&["-fPIC"], "native.c", "native.o");
     let archive = out.join("libparatick_note.a");
-    run(Command::new("ar")
-        .arg("crs")
-        .arg(archive)
-        .arg(out.join("native.o")));
+    run(Command::new("ar").arg("crs").arg(archive).arg(out.join("native.o")));
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=paratick_note");
 }

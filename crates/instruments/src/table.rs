@@ -47,9 +47,7 @@ impl Instruments {
 
     pub fn read(&mut self, name: &str) -> Result<Value> {
         let running = self.0.get_mut(name);
-        running
-            .with_context(|| format!("instrument '{name}' was not started"))?
-            .read()
+        running.with_context(|| format!("instrument '{name}' was not started"))?.read()
     }
 }
 

@@ -77,15 +77,8 @@ impl Tracefs {
 
     /// Defines a probe and begins to count its hits, by what `histogram` names.
     pub fn count(&self, definition: &str, histogram: &'static str) -> Result<Histogram> {
-        let event = definition
-            .split([':', ' '])
-            .nth(1)
-            .context("a probe without a name")?;
-        let probe = Histogram {
-            tracefs: self.0.clone(),
-            event: event.to_string(),
-            histogram,
-        };
+        let event = definition.split([':', ' ']).nth(1).context("a probe without a name")?;
+        let probe = Histogram { tracefs: self.0.clone(), event: event.to_string(), histogram };
         // What a process that was killed left behind.
         probe.remove();
         append(&self.0.join("kprobe_events"), definition)?;
@@ -129,9 +122,7 @@ impl Drop for Instance {
 fn remove_orphans(instances: &Path) {
     for entry in std::fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name
-            .strip_prefix("paratick-")
-            .and_then(|name| name.rsplit_once('-'));
+        let process = name.strip_prefix("paratick-").and_then(|name| name.rsplit_once('-'));
         if process.is_some_and(|(_, pid)| !Path::new("/proc").join(pid).exists()) {
             drop(Instance(entry.path()));
         }
@@ -159,11 +150,7 @@ impl Histogram {
     fn remove(&self) {
         // All fails of what was not begun.
         append(&self.file("trigger"), &format!("!{}", self.histogram)).ok();
-        append(
-            &self.tracefs.join("kprobe_events"),
-            &format!("-:{}", self.event),
-        )
-        .ok();
+        append(&self.tracefs.join("kprobe_events"), &format!("-:{}", self.event)).ok();
     }
 }
 
@@ -176,8 +163,7 @@ impl Drop for Histogram {
 /// Truncating some of these files would clear what others put into them.
 fn append(file: &Path, line: &str) -> Result<()> {
     let mut file = fs_err::OpenOptions::new().append(true).open(file)?;
-    file.write_all(line.as_bytes())
-        .with_context(|| format!("writing {line:?}"))
+    file.write_all(line.as_bytes()).with_context(|| format!("writing {line:?}"))
 }
 
 /// The counts of a histogram with one key: by symbol, where the key is one, else by its number.
@@ -292,10 +278,8 @@ Totals:
             fs_err::create_dir(instances.join(name)).unwrap();
         }
         remove_orphans(&instances);
-        let mut left: Vec<_> = fs_err::read_dir(&instances)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
+        let mut left: Vec<_> =
+            fs_err::read_dir(&instances).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["paratick-events-1", "someone"]);
         fs_err::remove_dir_all(&tracefs.0).unwrap();
@@ -310,20 +294,10 @@ Totals:
         for file in &files {
             fs_err::write(file, "").unwrap();
         }
-        drop(
-            tracefs
-                .count("r:paratick/kept some_function", "hist:keys=common_pid")
-                .unwrap(),
-        );
+        drop(tracefs.count("r:paratick/kept some_function", "hist:keys=common_pid").unwrap());
         let [probes, triggers] = files.map(|file| fs_err::read_to_string(file).unwrap());
-        assert!(
-            probes.ends_with("r:paratick/kept some_function-:paratick/kept"),
-            "{probes}"
-        );
-        assert!(
-            triggers.ends_with("hist:keys=common_pid!hist:keys=common_pid"),
-            "{triggers}"
-        );
+        assert!(probes.ends_with("r:paratick/kept some_function-:paratick/kept"), "{probes}");
+        assert!(triggers.ends_with("hist:keys=common_pid!hist:keys=common_pid"), "{triggers}");
         fs_err::remove_dir_all(&tracefs.0).unwrap();
     }
 }

@@ -66,10 +66,6 @@ impl Booted {
 }
 
 pub fn boot_took_too_long(id: GuestId, limit: Duration) -> anyhow::Error {
-    Failure::TimeLimit {
-        what: format!("the boot of the {}", place(id)),
-        limit,
-        lines: Vec::new(),
-    }
-    .into()
+    Failure::TimeLimit { what: format!("the boot of the {}", place(id)), limit, lines: Vec::new() }
+        .into()
 }

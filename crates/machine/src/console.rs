@@ -90,9 +90,7 @@ impl Watcher {
 }
 
 fn clean(line: &str) -> String {
-    line.chars()
-        .filter(|c| !c.is_control() || *c == '\t')
-        .collect()
+    line.chars().filter(|c| !c.is_control() || *c == '\t').collect()
 }
 
 #[cfg(test)]

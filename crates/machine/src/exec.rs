@@ -97,12 +97,7 @@ pub(crate) fn collect(link: &Arc<Link>, id: GuestId, exec: Exec) -> Result<ExecR
         }
         Ok(())
     })?;
-    Ok(ExecResult {
-        code: finished.code,
-        duration_ns: finished.duration_ns,
-        stdout,
-        stderr,
-    })
+    Ok(ExecResult { code: finished.code, duration_ns: finished.duration_ns, stdout, stderr })
 }
 
 pub(crate) fn stream(
@@ -177,11 +172,7 @@ fn feed(link: &Link, id: GuestId, session: SessionId, mut from: Box<dyn Read + S
     let mut chunks = 0;
     while let Ok(length @ 1..) = from.read(&mut bytes) {
         chunks += 1;
-        let data = Frame::Data {
-            session,
-            stream: Stream::Stdin,
-            bytes: bytes[..length].to_vec(),
-        };
+        let data = Frame::Data { session, stream: Stream::Stdin, bytes: bytes[..length].to_vec() };
         if link.send(id, data).is_err() || !link.input_taken(id, session, chunks) {
             return;
         }

@@ -19,11 +19,7 @@ pub enum Failure {
     Trouble(Trouble),
     /// An emulator, and with it a host or guest, is gone.
     #[error("the {place} is gone: {why}{}", quote(lines))]
-    Ended {
-        place: String,
-        why: String,
-        lines: Vec<String>,
-    },
+    Ended { place: String, why: String, lines: Vec<String> },
     /// The command could not be started inside.
     #[error("{0}")]
     NotStarted(String),
@@ -56,10 +52,6 @@ pub struct Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, place) = (self.what, &self.place);
-        write!(
-            f,
-            "{what} on the console of the {place}:{}",
-            quote(&self.lines)
-        )
+        write!(f, "{what} on the console of the {place}:{}", quote(&self.lines))
     }
 }

@@ -51,25 +51,10 @@ impl Guest {
         let deadline = Instant::now() + limit;
         let (config, tools) = with_tools(config, &host.tools);
         // Whatever happens from here on, the guest ends.
-        let started = Started {
-            pid: 0,
-            command_line: Vec::new(),
-            pins: Vec::new(),
-        };
-        let mut guest = Guest {
-            id,
-            host: host.clone(),
-            started,
-            ready: Ready::default(),
-        };
-        host.link.request(
-            HOST,
-            &Request::StartGuest {
-                guest: id,
-                config: Box::new(config),
-                tools,
-            },
-        )?;
+        let started = Started { pid: 0, command_line: Vec::new(), pins: Vec::new() };
+        let mut guest = Guest { id, host: host.clone(), started, ready: Ready::default() };
+        host.link
+            .request(HOST, &Request::StartGuest { guest: id, config: Box::new(config), tools })?;
         guest.await_boot(deadline, limit)?;
         Ok(guest)
     }

@@ -44,10 +44,7 @@ impl Host {
             run,
         };
         match start(&mut booted, deadline, events) {
-            Ok(ready) => Ok(Host {
-                booted: Arc::new(booted),
-                ready,
-            }),
+            Ok(ready) => Ok(Host { booted: Arc::new(booted), ready }),
             Err(error) => Err(booted.explain(HOST, error)),
         }
     }
@@ -77,8 +74,7 @@ impl Host {
     pub fn start<I: Instrument>(&self) -> Result<()> {
         let name = I::NAME.to_string();
         let link = &self.booted.link;
-        link.ask(HOST, |session| Request::StartInstrument { session, name })
-            .map(drop)
+        link.ask(HOST, |session| Request::StartInstrument { session, name }).map(drop)
     }
 
     /// What an instrument has read on the host since it was started.
@@ -108,9 +104,7 @@ impl Host {
 
     /// Where the emulator writes its count of world switches, if it was asked to.
     pub fn world_switches(&self) -> Option<PathBuf> {
-        let Booted {
-            spec, tools, run, ..
-        } = &*self.booted;
+        let Booted { spec, tools, run, .. } = &*self.booted;
         spec.backend.world_switches(spec, tools, run.path())
     }
 

@@ -118,15 +118,9 @@ impl Link {
     }
 
     pub fn send(&self, to: GuestId, frame: Frame) -> Result<()> {
-        let frame = if to == HOST {
-            frame
-        } else {
-            frame.to_guest(to)
-        };
+        let frame = if to == HOST { frame } else { frame.to_guest(to) };
         let mut writer = lock(&self.writer);
-        let writer = writer
-            .as_mut()
-            .context("nothing is connected to the host's agent")?;
+        let writer = writer.as_mut().context("nothing is connected to the host's agent")?;
         // A broken connection is reported, with its reason, to whoever waits for an answer.
         let _ = frame.write(writer);
         Ok(())
@@ -180,20 +174,14 @@ impl Link {
                 return Ok(None);
             }
             let until = deadline.map_or(SETTLE, |at| (at - now).min(SETTLE));
-            state = self
-                .changed
-                .wait_timeout(state, until)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state =
+                self.changed.wait_timeout(state, until).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Trouble on any console, once it has been explained.
     pub fn check(&self) -> Result<()> {
-        let complaining = lock(&self.state)
-            .peers
-            .values()
-            .any(|peer| peer.complained.is_some());
+        let complaining = lock(&self.state).peers.values().any(|peer| peer.complained.is_some());
         if complaining {
             self.wait(HOST, None, |_| None::<()>)?;
         }
@@ -203,22 +191,14 @@ impl Link {
     /// The last lines of a console.
     pub fn recent(&self, id: GuestId) -> Vec<String> {
         let state = lock(&self.state);
-        state
-            .peers
-            .get(&id)
-            .map(|peer| peer.watcher.recent())
-            .unwrap_or_default()
+        state.peers.get(&id).map(|peer| peer.watcher.recent()).unwrap_or_default()
     }
 
     fn take(&self, id: GuestId, frame: Frame) -> std::io::Result<()> {
         match frame {
             Frame::Guest { guest, inner } => return self.take(guest, *inner),
             Frame::Message(json) => self.take_reply(id, wire::parse(&json)?),
-            Frame::Data {
-                session,
-                stream,
-                bytes,
-            } => self.queue(session, stream, bytes),
+            Frame::Data { session, stream, bytes } => self.queue(session, stream, bytes),
         }
         self.changed.notify_all();
         Ok(())
@@ -228,10 +208,7 @@ impl Link {
         let mut state = lock(&self.state);
         while state.queued > MOST_QUEUED && state.inboxes.contains_key(&session) {
             self.changed.notify_all();
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let length = bytes.len();
         if let Some(inbox) = state.inboxes.get_mut(&session) {
@@ -249,25 +226,15 @@ impl Link {
         };
         match reply {
             Reply::Ready(ready) => state.peers.entry(id).or_default().ready = Some(ready),
-            Reply::Exited {
-                session,
-                code,
-                duration_ns,
-            } => tell(session, Incoming::Exited { code, duration_ns }),
+            Reply::Exited { session, code, duration_ns } => {
+                tell(session, Incoming::Exited { code, duration_ns })
+            }
             Reply::Failed { session, error } => tell(session, Incoming::Failed(error)),
             Reply::Reading { session, reading } => tell(session, Incoming::Reading(reading)),
             Reply::StdinTaken { session } => *state.taken.entry(session).or_default() += 1,
-            Reply::GuestStarted {
-                guest,
-                pid,
-                command_line,
-                pins,
-            } => {
-                state.peers.entry(guest).or_default().started = Some(Started {
-                    pid,
-                    command_line,
-                    pins,
-                });
+            Reply::GuestStarted { guest, pid, command_line, pins } => {
+                state.peers.entry(guest).or_default().started =
+                    Some(Started { pid, command_line, pins });
             }
             Reply::GuestConsole { guest, text } => {
                 drop(state);
@@ -344,10 +311,7 @@ impl State {
         for (place_id, peer) in &self.peers {
             let explained = |since: Instant| now.duration_since(since) >= SETTLE;
             let over = host_ended || peer.ended.is_some();
-            if peer
-                .complained
-                .is_some_and(|since| over || explained(since))
-            {
+            if peer.complained.is_some_and(|since| over || explained(since)) {
                 return trouble(*place_id, peer).map(Failure::Trouble);
             }
         }
@@ -368,11 +332,7 @@ impl State {
     }
 
     fn ended(&self, id: GuestId, why: String) -> Failure {
-        Failure::Ended {
-            place: place(id),
-            why,
-            lines: Vec::new(),
-        }
+        Failure::Ended { place: place(id), why, lines: Vec::new() }
     }
 }
 

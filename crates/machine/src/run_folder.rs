@@ -49,11 +49,7 @@ impl RunFolder {
         lock_table().insert(path.clone());
         let lock = File::create(path.join("lock")).context("creating the run's lock")?;
         flock(&lock, FlockOperation::LockExclusive).context("locking the run")?;
-        Ok(RunFolder {
-            path,
-            keep,
-            _lock: lock,
-        })
+        Ok(RunFolder { path, keep, _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -97,9 +93,7 @@ pub fn clean_up() {
 }
 
 fn name() -> String {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{:x}-{}-{count}", now.as_secs(), std::process::id())
 }

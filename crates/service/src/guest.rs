@@ -49,17 +49,10 @@ impl Places {
 /// The guest's kernel parameters.
 pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
-    let mut parameters: Vec<String> = ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"]
-        .map(String::from)
-        .to_vec();
+    let mut parameters: Vec<String> =
+        ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
     parameters.extend(root_parameters(agent));
-    parameters.extend(
-        config
-            .mode
-            .kernel_parameters()
-            .iter()
-            .map(|p| p.to_string()),
-    );
+    parameters.extend(config.mode.kernel_parameters().iter().map(|p| p.to_string()));
     parameters.extend(config.append.iter().cloned());
     parameters
 }
@@ -82,13 +75,7 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
     let show = |path: PathBuf| path.display().to_string();
     let mut line = vec![show(places.on_host(&tools.qemu))];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
-    add(&[
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-no-reboot",
-    ]);
+    add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     add(&["-name", "paratick-guest,debug-threads=on"]);
     let (machine, bus) = match config.machine {
         // Devices that nobody uses cost an exit to QEMU for every look the kernel has at them.
@@ -106,21 +93,12 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
         add(&["-L", &show(places.on_host(folder))]);
     }
     add(&["-kernel", &show(places.on_host(&config.kernel))]);
-    add(&[
-        "-append",
-        &kernel_parameters(config, &tools.agent).join(" "),
-    ]);
-    add(&shared_root(&places.machine, bus)
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>());
+    add(&["-append", &kernel_parameters(config, &tools.agent).join(" ")]);
+    add(&shared_root(&places.machine, bus).iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio"]);
     add(&["-device", &format!("virtio-serial-{bus}")]);
     add(&["-chardev", &listening("agent", &places.agent_socket())]);
-    add(&[
-        "-device",
-        &format!("virtserialport,chardev=agent,name={GUEST_PORT}"),
-    ]);
+    add(&["-device", &format!("virtserialport,chardev=agent,name={GUEST_PORT}")]);
     add(&["-chardev", &listening("monitor", &places.monitor_socket())]);
     add(&["-mon", "chardev=monitor,mode=control"]);
     if let Some(disk) = &config.disk {

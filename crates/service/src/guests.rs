@@ -58,10 +58,7 @@ impl Guests {
             if let Err(error) = shared.start(id, &config, &tools) {
                 let running = lock(&shared.running).remove(&id);
                 drop(running);
-                shared.out.reply(&Reply::GuestEnded {
-                    guest: id,
-                    why: format!("{error:#}"),
-                });
+                shared.out.reply(&Reply::GuestEnded { guest: id, why: format!("{error:#}") });
             }
         });
     }
@@ -98,10 +95,8 @@ impl Shared {
         config: &GuestConfig,
         tools: &GuestTools,
     ) -> Result<()> {
-        let places = Places {
-            machine: self.machine.clone(),
-            state: self.state.join(format!("guest{id}")),
-        };
+        let places =
+            Places { machine: self.machine.clone(), state: self.state.join(format!("guest{id}")) };
         fs_err::create_dir_all(&places.state)?;
         if let Some(Disk::Memory(size)) = &config.disk {
             let disk = fs_err::File::create(places.memory_disk())?;
@@ -116,12 +111,7 @@ impl Shared {
         pin_vcpus(&monitor.vcpu_threads()?, &pins)?;
         let agent = self.connect(id, &places.agent_socket())?;
         self.relay(id, agent)?;
-        self.out.reply(&Reply::GuestStarted {
-            guest: id,
-            pid,
-            command_line: line,
-            pins,
-        });
+        self.out.reply(&Reply::GuestStarted { guest: id, pid, command_line: line, pins });
         monitor.cont()
     }
 
@@ -143,10 +133,7 @@ impl Shared {
         let mut command = Command::new(&line[0]);
         // Stopped until its vCPUs are pinned.
         command.args(&line[1..]).arg("-S");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (console_ended, wait_console) = mpsc::channel::<()>();
         let (shared, on_end) = (self.clone(), self.clone());
         Kept::spawn(

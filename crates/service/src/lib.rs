@@ -65,10 +65,7 @@ mod tests {
 
     #[test]
     fn a_program_is_found_in_the_path_or_by_its_own() {
-        assert_eq!(
-            find_program("sh", "/nowhere:/bin"),
-            Some(PathBuf::from("/bin/sh"))
-        );
+        assert_eq!(find_program("sh", "/nowhere:/bin"), Some(PathBuf::from("/bin/sh")));
         assert_eq!(find_program("/bin/sh", ""), Some(PathBuf::from("/bin/sh")));
         assert_eq!(find_program("no-such-program", "/bin:/usr/bin"), None);
     }

@@ -28,9 +28,7 @@ impl Monitor {
         let answer = self.ask("query-cpus-fast")?;
         let cpus = answer.as_array().context("query-cpus-fast gave no list")?;
         let number = |cpu: &Value, field: &str| {
-            cpu[field]
-                .as_u64()
-                .with_context(|| format!("query-cpus-fast gave no {field}"))
+            cpu[field].as_u64().with_context(|| format!("query-cpus-fast gave no {field}"))
         };
         let mut threads = Vec::new();
         for cpu in cpus {

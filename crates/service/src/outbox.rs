@@ -24,10 +24,7 @@ impl Outbox {
     }
 
     pub fn failed(&self, session: SessionId, error: &anyhow::Error) {
-        self.reply(&Reply::Failed {
-            session,
-            error: format!("{error:#}"),
-        });
+        self.reply(&Reply::Failed { session, error: format!("{error:#}") });
     }
 
     pub fn reading(&self, session: SessionId, reading: Result<Value>) {

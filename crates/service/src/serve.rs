@@ -114,14 +114,9 @@ fn handle(
                 session.resize(size);
             }
         }
-        (
-            Request::StartGuest {
-                guest,
-                config,
-                tools,
-            },
-            Some(guests),
-        ) => guests.start(guest, *config, tools),
+        (Request::StartGuest { guest, config, tools }, Some(guests)) => {
+            guests.start(guest, *config, tools)
+        }
         (Request::StopGuest { guest }, Some(guests)) => guests.stop(guest),
         (Request::StartInstrument { session, name }, _) => {
             out.reading(session, instruments.start(&name).map(|()| Value::Null));

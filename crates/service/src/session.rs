@@ -45,11 +45,7 @@ pub fn start(
     let terminal = match request.terminal {
         Some(size) => Some(open_terminal(&mut command, size)?),
         None => {
-            let stdin = if request.stdin {
-                Stdio::piped()
-            } else {
-                Stdio::null()
-            };
+            let stdin = if request.stdin { Stdio::piped() } else { Stdio::null() };
             command.stdin(stdin);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             None
@@ -59,9 +55,7 @@ pub fn start(
         marker::open(window);
     }
     let begun = Instant::now();
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("starting {}", request.argv[0]))?;
+    let mut child = command.spawn().with_context(|| format!("starting {}", request.argv[0]))?;
     // The parent's copies of the terminal's other end would keep it open for ever.
     drop(command);
     let (feed, input) = mpsc::channel();
@@ -112,10 +106,7 @@ fn open_terminal(command: &mut Command, size: TerminalSize) -> Result<OwnedFd> {
     grantpt(&control)?;
     unlockpt(&control)?;
     let name = ptsname(&control, Vec::new())?.into_string()?;
-    let user = fs_err::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&name)?;
+    let user = fs_err::OpenOptions::new().read(true).write(true).open(&name)?;
     rustix::termios::tcsetwinsize(&control, winsize(size))?;
     command.stdin(user.try_clone()?.into_parts().0);
     command.stdout(user.try_clone()?.into_parts().0);
@@ -133,12 +124,7 @@ fn open_terminal(command: &mut Command, size: TerminalSize) -> Result<OwnedFd> {
 }
 
 fn winsize(size: TerminalSize) -> rustix::termios::Winsize {
-    rustix::termios::Winsize {
-        ws_row: size.rows,
-        ws_col: size.columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    }
+    rustix::termios::Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 fn input_of(child: &mut Child, terminal: Option<&OwnedFd>) -> Result<Option<OwnedFd>> {
@@ -195,11 +181,7 @@ impl Running {
         };
         self.drain();
         ended();
-        self.out.reply(&Reply::Exited {
-            session: self.id,
-            code,
-            duration_ns,
-        });
+        self.out.reply(&Reply::Exited { session: self.id, code, duration_ns });
     }
 
     fn pass_output(&mut self) -> Result<ExitStatus> {
@@ -245,19 +227,12 @@ fn pass_chunk(out: &Outbox, session: SessionId, stream: Stream, source: &OwnedFd
         Ok(0) | Err(_) => false,
         Ok(length) => {
             bytes.truncate(length);
-            out.send(&Frame::Data {
-                session,
-                stream,
-                bytes,
-            });
+            out.send(&Frame::Data { session, stream, bytes });
             true
         }
     }
 }
 
 fn exit_code(status: ExitStatus) -> i32 {
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(1)
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }

@@ -12,10 +12,7 @@ pub const PARATICK: Mode = plain(TickMode::Paratick);
 pub const TICKLESS: Mode = plain(TickMode::Tickless);
 pub const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
 /// What a mode that polls is also held against.
-pub const TICKLESS_POLL: Mode = Mode {
-    tick: TickMode::Tickless,
-    poll: true,
-};
+pub const TICKLESS_POLL: Mode = Mode { tick: TickMode::Tickless, poll: true };
 
 const fn plain(tick: TickMode) -> Mode {
     Mode { tick, poll: false }
@@ -226,22 +223,13 @@ mod tests {
             () if low > 1.0 => Verdict::More,
             () => Verdict::NoDifferenceShown,
         };
-        Change {
-            ratio,
-            low,
-            high,
-            method: Method::Bootstrap,
-            verdict,
-        }
+        Change { ratio, low, high, method: Method::Bootstrap, verdict }
     }
 
     #[test]
     fn half_the_cpu_time_is_twice_the_throughput() {
         let throughput = change(0.5, 0.4, 0.8).inverse();
-        assert_eq!(
-            (throughput.ratio, throughput.low, throughput.high),
-            (2.0, 1.25, 2.5)
-        );
+        assert_eq!((throughput.ratio, throughput.low, throughput.high), (2.0, 1.25, 2.5));
         assert_eq!(Metric::Throughput.outcome(Some(throughput)), Outcome::Wins);
         assert_eq!(Metric::Time.outcome(Some(throughput)), Outcome::Loses);
     }
@@ -264,19 +252,13 @@ mod tests {
     #[test]
     fn there_is_no_mean_with_nothing_or_of_nothing() {
         assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(
-            geometric_mean(&[change(0.0, 0.0, 0.1), change(0.5, 0.4, 0.6)]),
-            None
-        );
+        assert_eq!(geometric_mean(&[change(0.0, 0.0, 0.1), change(0.5, 0.4, 0.6)]), None);
     }
 
     #[test]
     fn a_mean_of_ranges_is_not_said_to_be_known_to_95_per_cent() {
         let sure = change(0.5, 0.49, 0.51);
-        let range = Change {
-            method: Method::Range,
-            ..sure
-        };
+        let range = Change { method: Method::Range, ..sure };
         let method = |changes: &[Change]| geometric_mean(changes).unwrap().method;
         assert_eq!(method(&[sure, sure]), Method::Bootstrap);
         assert_eq!(method(&[sure, range]), Method::Range);

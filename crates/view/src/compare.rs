@@ -141,10 +141,7 @@ fn notes(report: &Report) -> Vec<String> {
         let names: Vec<_> = cells.iter().map(CellName::to_string).collect();
         names.join(", ")
     };
-    let sides = [
-        ("before", &report.only_before),
-        ("after", &report.only_after),
-    ];
+    let sides = [("before", &report.only_before), ("after", &report.only_after)];
     for (side, cells) in sides.into_iter().filter(|(_, cells)| !cells.is_empty()) {
         lines.push(format!("Only {side}: {}.", names(cells)));
     }

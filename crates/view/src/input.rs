@@ -22,9 +22,9 @@ impl Input {
         for (name, results) in files {
             match results.bench.as_str() {
                 "timeline" => input.timelines.push(results),
-                bench if !set::is_known(bench) => input.left_out.push(format!(
-                    "{name}: this program has no section for bench {bench}."
-                )),
+                bench if !set::is_known(bench) => input
+                    .left_out
+                    .push(format!("{name}: this program has no section for bench {bench}.")),
                 _ => input.keep_one(&mut named, name, results),
             }
         }
@@ -33,10 +33,7 @@ impl Input {
     }
 
     fn keep_one(&mut self, named: &mut Vec<(String, Results)>, name: String, results: Results) {
-        let Some(kept) = named
-            .iter_mut()
-            .find(|(_, kept)| set::alike(kept, &results))
-        else {
+        let Some(kept) = named.iter_mut().find(|(_, kept)| set::alike(kept, &results)) else {
             named.push((name, results));
             return;
         };

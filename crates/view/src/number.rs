@@ -152,9 +152,7 @@ pub fn plural(count: usize, what: &str) -> String {
 /// With a capital letter first.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 

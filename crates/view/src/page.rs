@@ -70,11 +70,7 @@ pub struct Figure {
 
 impl Section {
     pub fn new(id: &str, title: impl Into<String>) -> Self {
-        Section {
-            id: id.into(),
-            title: title.into(),
-            blocks: Vec::new(),
-        }
+        Section { id: id.into(), title: title.into(), blocks: Vec::new() }
     }
 
     pub fn text(&mut self, text: impl Into<String>) {
@@ -82,10 +78,7 @@ impl Section {
     }
 
     pub fn heading(&mut self, id: impl Into<String>, text: impl Into<String>) {
-        self.blocks.push(Block::Heading {
-            id: id.into(),
-            text: text.into(),
-        });
+        self.blocks.push(Block::Heading { id: id.into(), text: text.into() });
     }
 
     pub fn list(&mut self, items: Vec<String>) {
@@ -143,10 +136,7 @@ mod tests {
     #[test]
     fn text_is_escaped_and_code_is_marked() {
         let html = prose("a < b: run `x --y=\"1\" && z`".into());
-        assert_eq!(
-            html.to_string(),
-            "a &lt; b: run <code>x --y=&quot;1&quot; &amp;&amp; z</code>"
-        );
+        assert_eq!(html.to_string(), "a &lt; b: run <code>x --y=&quot;1&quot; &amp;&amp; z</code>");
     }
 
     #[test]
@@ -161,16 +151,8 @@ mod tests {
         section.list(vec![bad.into()]);
         section.heading("h", bad);
         section.table(table.clone());
-        section
-            .blocks
-            .push(Figure::block("f", bad.into(), table, |_| {
-                "<svg></svg>".into()
-            }));
-        let page = Page {
-            title: bad.into(),
-            subtitle: bad.into(),
-            sections: vec![section],
-        };
+        section.blocks.push(Figure::block("f", bad.into(), table, |_| "<svg></svg>".into()));
+        let page = Page { title: bad.into(), subtitle: bad.into(), sections: vec![section] };
         let html = render(&page).unwrap();
         assert!(!html.contains("<script"), "{html}");
         assert!(html.matches("&lt;script").count() >= 12);

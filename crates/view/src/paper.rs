@@ -28,11 +28,7 @@ impl Averages {
 }
 
 const fn averages(exits: f64, throughput: f64, time: f64) -> Averages {
-    Averages {
-        exits,
-        throughput,
-        time,
-    }
+    Averages { exits, throughput, time }
 }
 
 /// Tables 2, 3 (by the guest's vCPUs) and 4; none for a set that the paper did not measure.
@@ -55,11 +51,7 @@ pub const TABLE1_SECONDS: f64 = 10.0;
 pub const TABLE1: [(&str, f64, &str); 4] = [
     ("W1", 1.0, "an idle VM with 16 vCPUs"),
     ("W2", 4.0, "four idle VMs with 16 vCPUs each"),
-    (
-        "W3",
-        1.0,
-        "16 threads that block and wake 1000 times a second, in a VM with 16 vCPUs",
-    ),
+    ("W3", 1.0, "16 threads that block and wake 1000 times a second, in a VM with 16 vCPUs"),
     ("W4", 4.0, "four copies of W3, each in a VM with 16 vCPUs"),
 ];
 

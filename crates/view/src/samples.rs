@@ -103,30 +103,20 @@ fn by_words(selection: &Selection, words: impl Fn(&Results) -> Option<String>) -
         }
     }
     let words = groups.into_iter();
-    words
-        .map(|(words, names)| format!("{words} ({})", names.join("; ")))
-        .collect()
+    words.map(|(words, names)| format!("{words} ({})", names.join("; "))).collect()
 }
 
 /// Whether there are bootstrap intervals, and ranges.
 fn methods(selection: &Selection) -> (bool, bool) {
     let cells = || selection.results().flat_map(|results| &results.cells);
-    let summaries = cells().flat_map(|cell| {
-        cell.readings
-            .exits
-            .summary
-            .values()
-            .flatten()
-            .map(|s| s.method)
-    });
+    let summaries =
+        cells().flat_map(|cell| cell.readings.exits.summary.values().flatten().map(|s| s.method));
     let versus = cells().flat_map(|cell| cell.readings.exits.versus.values());
     let compared = versus.flat_map(|figures| figures.values().flatten().map(|c| c.method));
-    summaries
-        .chain(compared)
-        .fold((false, false), |(bootstrap, range), method| match method {
-            Method::Bootstrap => (true, range),
-            Method::Range => (bootstrap, true),
-        })
+    summaries.chain(compared).fold((false, false), |(bootstrap, range), method| match method {
+        Method::Bootstrap => (true, range),
+        Method::Range => (bootstrap, true),
+    })
 }
 
 fn confidence() -> String {
@@ -137,9 +127,7 @@ fn confidence() -> String {
 pub fn world_switches<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
     let samples: Vec<_> = cells.flat_map(|cell| cell.samples()).collect();
     let pair = |sample: &&Sample| {
-        sample
-            .world_switches
-            .zip(sample.exits.as_ref().map(|exits| exits.total))
+        sample.world_switches.zip(sample.exits.as_ref().map(|exits| exits.total))
     };
     let pairs: Vec<(u64, u64)> = samples.iter().filter_map(pair).collect();
     let equal = pairs.iter().filter(|(switches, exits)| switches == exits);

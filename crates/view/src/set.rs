@@ -21,9 +21,7 @@ pub struct Set<'a> {
 impl<'a> Set<'a> {
     /// Of a single result.
     pub fn alone(results: &'a Results) -> Self {
-        Set {
-            by_cost: vec![results],
-        }
+        Set { by_cost: vec![results] }
     }
 
     /// The one that figures are drawn from: the middle of the costs.
@@ -55,10 +53,9 @@ impl<'a> Set<'a> {
                 "Table 1, {} with {vcpus} vCPUs",
                 number::plural(self.main().plan.guests as usize, "guest")
             ),
-            ("quick", vcpus) => format!(
-                "small workloads ({})",
-                number::plural(vcpus as usize, "vCPU")
-            ),
+            ("quick", vcpus) => {
+                format!("small workloads ({})", number::plural(vcpus as usize, "vCPU"))
+            }
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -161,11 +158,7 @@ fn counts(results: &Results) -> String {
         boots.push(by_round.len());
         runs.extend(by_round.into_values());
     }
-    format!(
-        "{} × {}",
-        least_to_most(&boots, "boot"),
-        least_to_most(&runs, "run")
-    )
+    format!("{} × {}", least_to_most(&boots, "boot"), least_to_most(&runs, "run"))
 }
 
 fn least_to_most(counts: &[usize], what: &str) -> String {
@@ -201,9 +194,7 @@ impl<'a> Selection<'a> {
             by_cost.sort_by_key(|result| cost_ns(result));
             Set { by_cost }
         });
-        Selection {
-            sets: sets.collect(),
-        }
+        Selection { sets: sets.collect() }
     }
 
     pub fn of<'s>(&'s self, bench: &'s str) -> impl Iterator<Item = &'s Set<'a>> + 's {

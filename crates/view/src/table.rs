@@ -49,10 +49,8 @@ impl Table {
         caption: impl Into<String>,
         columns: impl IntoIterator<Item = impl Into<String>>,
     ) -> Table {
-        let column = |(place, name): (usize, _)| Column {
-            name: Into::into(name),
-            words: place == 0,
-        };
+        let column =
+            |(place, name): (usize, _)| Column { name: Into::into(name), words: place == 0 };
         Table {
             caption: caption.into(),
             columns: columns.into_iter().enumerate().map(column).collect(),
@@ -72,10 +70,7 @@ impl Table {
     pub fn group(&mut self, title: impl Into<String>) {
         self.groups.retain(|group| !group.rows.is_empty());
         let title = title.into();
-        self.groups.push(Group {
-            title,
-            rows: Vec::new(),
-        });
+        self.groups.push(Group { title, rows: Vec::new() });
     }
 
     pub fn row(&mut self, head: impl Into<String>, cells: impl IntoIterator<Item = String>) {
@@ -83,10 +78,7 @@ impl Table {
             self.group("");
         }
         if let Some(group) = self.groups.last_mut() {
-            group.rows.push(Row {
-                head: head.into(),
-                cells: cells.into_iter().collect(),
-            });
+            group.rows.push(Row { head: head.into(), cells: cells.into_iter().collect() });
         }
     }
 
@@ -102,9 +94,8 @@ impl Table {
     pub fn without_empty_columns(mut self) -> Table {
         let rows = || self.groups.iter().flat_map(|group| &group.rows);
         let empty = |nth: usize| rows().all(|row| row.cells[nth] == number::NOTHING);
-        let keep: Vec<bool> = (0..self.columns.len())
-            .map(|place| place == 0 || !empty(place - 1))
-            .collect();
+        let keep: Vec<bool> =
+            (0..self.columns.len()).map(|place| place == 0 || !empty(place - 1)).collect();
         let mut kept = keep.iter();
         self.columns.retain(|_| kept.next() == Some(&true));
         for row in self.groups.iter_mut().flat_map(|group| &mut group.rows) {

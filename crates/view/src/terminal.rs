@@ -60,20 +60,14 @@ fn tables(set: &Set) -> Vec<Table> {
         tables.push(table1::table(&table1::entries(&[set])));
         return tables;
     }
-    let relative = BASELINES
-        .into_iter()
-        .filter_map(|mode| averages::relative(set, mode));
+    let relative = BASELINES.into_iter().filter_map(|mode| averages::relative(set, mode));
     let relative: Vec<Table> = relative.collect();
     if set.is_evaluated() && !relative.is_empty() {
         tables.extend(relative);
         tables.push(averages::averages(&[set]));
         tables.extend(idle::table(set));
     } else {
-        tables.extend(
-            Metric::ALL
-                .into_iter()
-                .filter_map(|metric| bench::versus(set, metric)),
-        );
+        tables.extend(Metric::ALL.into_iter().filter_map(|metric| bench::versus(set, metric)));
     }
     tables
 }
@@ -101,14 +95,10 @@ fn notes(set: &Set) -> Vec<String> {
             let compared = cell.versus(cell.subject.with(baseline), Figure::Exits);
             compared.is_some_and(|c| c.verdict == Verdict::NoDifferenceShown)
         });
-        let open: Vec<_> = open
-            .map(|cell| format!("{} {}", cell.workload, cell.subject))
-            .collect();
+        let open: Vec<_> = open.map(|cell| format!("{} {}", cell.workload, cell.subject)).collect();
         if !open.is_empty() {
             let open = open.join(", ");
-            lines.push(format!(
-                "No difference in exits shown against {baseline}: {open}."
-            ));
+            lines.push(format!("No difference in exits shown against {baseline}: {open}."));
         }
     }
     let busy = results.cells.iter().any(|cell| cell.workload == "cpu");

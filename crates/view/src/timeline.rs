@@ -87,11 +87,7 @@ pub fn phases(line: &Line) -> Vec<Phase> {
 
 fn push(phases: &mut Vec<Phase>, who: Who, from_ns: u64, to_ns: u64) {
     if to_ns > from_ns {
-        phases.push(Phase {
-            who,
-            from_ns,
-            to_ns,
-        });
+        phases.push(Phase { who, from_ns, to_ns });
     }
 }
 
@@ -115,17 +111,12 @@ pub mod tests {
                 "traced_ns": 0, "untraced_ns": 0, "events": [{events}]}}"#
         );
         let subject = "tickless".parse().unwrap();
-        Line {
-            subject,
-            cycle: serde_json::from_str(&text).unwrap(),
-        }
+        Line { subject, cycle: serde_json::from_str(&text).unwrap() }
     }
 
     fn seen(line: &Line) -> Vec<(&'static str, u64, u64)> {
         let phases = phases(line).into_iter();
-        phases
-            .map(|phase| (phase.who.name(), phase.from_ns, phase.to_ns))
-            .collect()
+        phases.map(|phase| (phase.who.name(), phase.from_ns, phase.to_ns)).collect()
     }
 
     const HALT: &str = r#"{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt"}"#;
@@ -137,9 +128,7 @@ pub mod tests {
 
     #[test]
     fn a_cycle_is_told_without_gaps() {
-        let line = line(&format!(
-            r#"{HALT}, {{"t_ns": 20, "kind": "sleep"}}, {REST}"#
-        ));
+        let line = line(&format!(r#"{HALT}, {{"t_ns": 20, "kind": "sleep"}}, {REST}"#));
         let expected = [
             ("host", 0, 20),
             ("asleep", 20, 90),

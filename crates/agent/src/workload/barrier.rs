@@ -37,11 +37,7 @@ pub(super) struct FutexBarrier {
 
 impl FutexBarrier {
     pub(super) fn new(threads: u32) -> FutexBarrier {
-        FutexBarrier {
-            threads,
-            arrived: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-        }
+        FutexBarrier { threads, arrived: AtomicU32::new(0), generation: AtomicU32::new(0) }
     }
 
     fn pass(&self, times: u64) {

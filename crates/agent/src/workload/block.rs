@@ -35,28 +35,20 @@ struct Disk {
 impl Disk {
     fn open(options: &Options) -> Result<Disk> {
         let name = options.device.display().to_string();
-        let file = open(
-            &options.device,
-            OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .with_context(|| {
-            format!(
-                "cannot open {name} for direct reads\n\
+        let file =
+            open(&options.device, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+                .with_context(|| {
+                    format!(
+                        "cannot open {name} for direct reads\n\
                 hint: give the guest a disk (--disk), or name another one with --device"
-            )
-        })?;
+                    )
+                })?;
         let size = seek(&file, SeekFrom::End(0)).with_context(|| format!("cannot size {name}"))?;
         let blocks = size / BLOCK as u64;
         if blocks == 0 {
             bail!("{name} has {size} bytes, less than one block of {BLOCK}");
         }
-        Ok(Disk {
-            file,
-            name,
-            blocks,
-            pattern: options.pattern,
-        })
+        Ok(Disk { file, name, blocks, pattern: options.pattern })
     }
 
     fn read(&self, count: u64, buffer: &mut Buffer) -> Result<u64> {

@@ -78,14 +78,8 @@ fn count_alarms() -> Result<()> {
 }
 
 fn set_timer(period_us: u32) -> Result<()> {
-    let period = libc::timeval {
-        tv_sec: 0,
-        tv_usec: period_us.into(),
-    };
-    let timer = libc::itimerval {
-        it_interval: period,
-        it_value: period,
-    };
+    let period = libc::timeval { tv_sec: 0, tv_usec: period_us.into() };
+    let timer = libc::itimerval { it_interval: period, it_value: period };
     // SAFETY: reads the structure given.
     let result = unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &timer, 0) };
     check(result as libc::c_int)

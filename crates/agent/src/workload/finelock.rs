@@ -38,10 +38,8 @@ pub fn run(options: &Options) -> Result<Report> {
             })
         },
     )?;
-    for (name, value) in [
-        ("updates", field.total()),
-        ("contended", field.contended.load(Relaxed)),
-    ] {
+    for (name, value) in [("updates", field.total()), ("contended", field.contended.load(Relaxed))]
+    {
         report.more.insert(name.into(), (value as f64).into());
     }
     Ok(report)
@@ -92,10 +90,7 @@ impl Field {
     }
 
     fn total(&self) -> u64 {
-        self.cells
-            .iter()
-            .map(|cell| cell.updates.load(Relaxed))
-            .sum()
+        self.cells.iter().map(|cell| cell.updates.load(Relaxed)).sum()
     }
 }
 
@@ -119,9 +114,7 @@ impl Random {
     fn after(&mut self, steps: u32) -> u64 {
         for _ in 0..steps {
             self.0 = std::hint::black_box(
-                self.0
-                    .wrapping_mul(6364136223846793005)
-                    .wrapping_add(1442695040888963407),
+                self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407),
             );
         }
         self.0
@@ -140,11 +133,7 @@ const AWAITED: u32 = 2;
 impl Lock {
     /// Says whether it was not free.
     fn take(&self) -> bool {
-        if self
-            .0
-            .compare_exchange(FREE, TAKEN, Acquire, Relaxed)
-            .is_ok()
-        {
+        if self.0.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok() {
             return false;
         }
         while self.0.swap(AWAITED, Acquire) != FREE {
@@ -165,15 +154,7 @@ mod tests {
     use super::*;
 
     fn run_here(threads: &str, locks: &str) -> Report {
-        let args = [
-            "finelock",
-            "--work",
-            "20",
-            "--threads",
-            threads,
-            "--locks",
-            locks,
-        ];
+        let args = ["finelock", "--work", "20", "--threads", threads, "--locks", locks];
         run(&Options::parse(&args.map(String::from), 1).unwrap()).unwrap()
     }
 

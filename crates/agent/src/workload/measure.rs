@@ -49,9 +49,7 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
         cpu_system_ticks,
         cpu_idle_ticks,
         cpu_steal_ticks,
-        idle_entries: after
-            .zip(before)
-            .map(|(after, before)| after.since(&before)),
+        idle_entries: after.zip(before).map(|(after, before)| after.since(&before)),
         more: BTreeMap::new(),
     })
 }
@@ -70,9 +68,7 @@ pub fn in_threads(
     };
     thread::scope(|scope| {
         let help = &help;
-        let helpers: Vec<_> = (1..threads)
-            .map(|nth| scope.spawn(move || help(nth)))
-            .collect();
+        let helpers: Vec<_> = (1..threads).map(|nth| scope.spawn(move || help(nth))).collect();
         let pinned = pin(0);
         let measured = lead();
         for helper in helpers {
@@ -114,9 +110,7 @@ pub fn cpus() -> usize {
 /// Pins this thread to the `nth` CPU of those it may use, going round.
 pub fn pin(nth: usize) -> Result<()> {
     let allowed = sched_getaffinity(None).context("cannot read the CPU affinity")?;
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|cpu| allowed.is_set(*cpu))
-        .collect();
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     let mut one = CpuSet::new();
     one.set(cpus[nth % cpus.len()]);
     sched_setaffinity(None, &one)
@@ -163,12 +157,7 @@ impl CpuTicks {
         (words.next()? == "cpu").then_some(())?;
         let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let sum = |which: &[usize]| which.iter().filter_map(|n| fields.get(*n)).sum();
-        Some(CpuTicks([
-            sum(&[0, 1]),
-            sum(&[2, 5, 6]),
-            sum(&[3, 4]),
-            sum(&[7]),
-        ]))
+        Some(CpuTicks([sum(&[0, 1]), sum(&[2, 5, 6]), sum(&[3, 4]), sum(&[7])]))
     }
 
     fn since(self, before: CpuTicks) -> [u64; 4] {

@@ -93,10 +93,7 @@ mod tests {
     #[test]
     fn every_workload_that_needs_no_disk_does_its_work_on_this_machine() {
         let needs_more = ["block", "program"];
-        for workload in WORKLOADS
-            .iter()
-            .filter(|workload| !needs_more.contains(&workload.name))
-        {
+        for workload in WORKLOADS.iter().filter(|workload| !needs_more.contains(&workload.name)) {
             let measured = run_here(&[workload.name, "--work", "2"]);
             assert!(measured.work >= 2, "{}", workload.name);
             assert!(measured.duration_ns > 0, "{}", workload.name);
@@ -120,8 +117,6 @@ mod tests {
     #[test]
     fn the_usage_names_every_workload() {
         let usage = usage();
-        assert!(WORKLOADS
-            .iter()
-            .all(|workload| usage.contains(workload.name)));
+        assert!(WORKLOADS.iter().all(|workload| usage.contains(workload.name)));
     }
 }

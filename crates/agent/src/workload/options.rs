@@ -118,10 +118,7 @@ mod tests {
     #[test]
     fn defaults_come_from_the_table() {
         let options = parse(&["sleep"]).unwrap();
-        assert_eq!(
-            (options.work, options.threads, options.window),
-            (2000, 1, 1)
-        );
+        assert_eq!((options.work, options.threads, options.window), (2000, 1, 1));
         assert_eq!(parse(&["cpu"]).unwrap().threads, 2);
     }
 
@@ -144,10 +141,7 @@ mod tests {
             &["block", "--pattern", "zigzag"],
         ] {
             let error = parse(args).unwrap_err();
-            assert!(
-                error.contains(args.last().unwrap()) || error.contains("--speed"),
-                "{error}"
-            );
+            assert!(error.contains(args.last().unwrap()) || error.contains("--speed"), "{error}");
         }
         assert!(parse(&[]).is_err());
         assert!(parse(&["cpu", "--work"]).is_err());

@@ -89,10 +89,7 @@ pub struct Failed {
 fn failed(options: &Options, status: ExitStatus, output: &File) -> Failed {
     Failed {
         command: options.command.join(" "),
-        code: status
-            .code()
-            .or(status.signal().map(|signal| 128 + signal))
-            .unwrap_or(1),
+        code: status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1),
         tail: tail(output).unwrap_or_default(),
     }
 }
@@ -109,11 +106,7 @@ impl std::error::Error for Failed {}
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(
-            f,
-            "the program failed with code {}: {}",
-            self.code, self.command
-        )?;
+        write!(f, "the program failed with code {}: {}", self.code, self.command)?;
         match self.tail.as_str() {
             "" => write!(f, "\nit wrote nothing"),
             tail => write!(f, "\nthe end of its output:\n{tail}"),

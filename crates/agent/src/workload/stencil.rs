@@ -54,15 +54,9 @@ impl Grid {
     fn new(threads: usize) -> Grid {
         let copy = || {
             let cell = |at: usize| if at < WIDTH { 1.0f64 } else { 0.0 };
-            (0..WIDTH * (HEIGHT + 2))
-                .map(|at| AtomicU64::new(cell(at).to_bits()))
-                .collect()
+            (0..WIDTH * (HEIGHT + 2)).map(|at| AtomicU64::new(cell(at).to_bits())).collect()
         };
-        Grid {
-            threads,
-            copies: [copy(), copy()],
-            barrier: FutexBarrier::new(threads as u32),
-        }
+        Grid { threads, copies: [copy(), copy()], barrier: FutexBarrier::new(threads as u32) }
     }
 
     /// The part of thread `nth` in these sweeps, each with the barrier after it.

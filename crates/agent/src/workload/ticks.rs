@@ -113,11 +113,7 @@ fn counts(interrupts: &str, name: &str) -> Option<Vec<u64>> {
     let line = interrupts
         .lines()
         .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    Some(
-        line.split_ascii_whitespace()
-            .map_while(|word| word.parse().ok())
-            .collect(),
-    )
+    Some(line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect())
 }
 
 #[cfg(test)]

@@ -21,11 +21,7 @@ impl Worker for Rehearsal {
         let mut measured = Measured::default();
         for workload in &plan.workloads {
             for repeat in 1..=plan.repeats {
-                let sample = Sample {
-                    round: turn.round,
-                    repeat,
-                    ..Sample::default()
-                };
+                let sample = Sample { round: turn.round, repeat, ..Sample::default() };
                 measured.samples.push((workload.clone(), sample));
                 ran();
             }
@@ -71,11 +67,7 @@ fn results(rounds: u32) -> Results {
 }
 
 fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Boot>, usize, Vec<bool>) {
-    let mut worker = Rehearsal {
-        plan: Some(results.plan.clone()),
-        fail,
-        ..Rehearsal::default()
-    };
+    let mut worker = Rehearsal { plan: Some(results.plan.clone()), fail, ..Rehearsal::default() };
     let (mut kept, mut times_known) = (0, Vec::new());
     let mut keep = |_: &Results| {
         kept += 1;
@@ -97,9 +89,8 @@ fn told(results: &Results) -> Vec<String> {
 
 #[test]
 fn modes_are_interleaved_and_begin_elsewhere_in_every_round() {
-    let names: Vec<String> = order(&results(3).plan)
-        .map(|turn| format!("{} {}", turn.round, turn.subject))
-        .collect();
+    let names: Vec<String> =
+        order(&results(3).plan).map(|turn| format!("{} {}", turn.round, turn.subject)).collect();
     assert_eq!(
         names,
         [
@@ -130,20 +121,10 @@ fn only_what_is_missing_is_measured_again() {
     let mut results = results(2);
     rehearse(&mut results, vec![]);
     let paratick = results.plan.subjects[2];
-    let cell = results
-        .cells
-        .iter_mut()
-        .find(|cell| cell.subject == paratick)
-        .unwrap();
+    let cell = results.cells.iter_mut().find(|cell| cell.subject == paratick).unwrap();
     cell.readings.exits.samples.pop();
     let (turns, ..) = rehearse(&mut results, vec![]);
-    assert_eq!(
-        turns,
-        [Boot {
-            round: 2,
-            subject: paratick
-        }]
-    );
+    assert_eq!(turns, [Boot { round: 2, subject: paratick }]);
     assert!(results.cells.iter().all(|cell| cell.samples().len() == 4));
 }
 
@@ -167,9 +148,7 @@ fn a_guest_that_is_measured_again_takes_its_problem_and_its_samples_along() {
     assert_eq!(told(&results), [""; 0]);
 
     let (workload, subject) = (results.plan.workloads[0].clone(), results.plan.subjects[0]);
-    results
-        .cells
-        .retain(|cell| cell.workload != workload.workload || cell.subject != subject);
+    results.cells.retain(|cell| cell.workload != workload.workload || cell.subject != subject);
     let before = results.cells.clone();
     rehearse(&mut results, vec![1]);
     assert_eq!(told(&results), ["round 1, periodic: a soft lockup"]);
@@ -187,18 +166,9 @@ fn three_failures_in_a_row_end_it() {
 #[test]
 fn two_beds_share_the_guests_between_them() {
     let mut results = results(2);
-    let worker = || Rehearsal {
-        plan: Some(results.plan.clone()),
-        ..Rehearsal::default()
-    };
+    let worker = || Rehearsal { plan: Some(results.plan.clone()), ..Rehearsal::default() };
     let (mut one, mut other) = (worker(), worker());
-    measure(
-        &mut results,
-        &mut [&mut one, &mut other],
-        &mut |_| Ok(()),
-        &mut |_| (),
-    )
-    .unwrap();
+    measure(&mut results, &mut [&mut one, &mut other], &mut |_| Ok(()), &mut |_| ()).unwrap();
     assert!(results.is_complete());
     assert_eq!(one.turns.len() + other.turns.len(), 6);
     assert!(one.turns.iter().all(|turn| !other.turns.contains(turn)));
@@ -207,10 +177,7 @@ fn two_beds_share_the_guests_between_them() {
 #[test]
 fn results_that_cannot_be_kept_end_it() {
     let mut results = results(2);
-    let mut worker = Rehearsal {
-        plan: Some(results.plan.clone()),
-        ..Rehearsal::default()
-    };
+    let mut worker = Rehearsal { plan: Some(results.plan.clone()), ..Rehearsal::default() };
     let mut keep = |_: &Results| anyhow::bail!("no space");
     let ended = measure(&mut results, &mut [&mut worker], &mut keep, &mut |_| ());
     assert_eq!(ended.unwrap_err().to_string(), "no space");
@@ -246,10 +213,7 @@ fn idle_entries_are_counted_once_where_the_kernel_stops_its_tick() {
     };
     assert_eq!(counting(&plan), []);
     plan.idle_entries = true;
-    let stop = Boot {
-        round: 1,
-        subject: "tickless-stop".parse().unwrap(),
-    };
+    let stop = Boot { round: 1, subject: "tickless-stop".parse().unwrap() };
     assert_eq!(counting(&plan), [stop]);
     // A boot, two workloads twice, and both once more.
     assert_eq!(runs(stop, &plan), 1 + 2 * 2 + 2);
@@ -265,18 +229,8 @@ fn idle_entries_go_to_the_cell_of_their_workload() {
         idle_entries: vec![("cpu".into(), entries.clone()), ("idle".into(), entries)],
         ..Measured::default()
     };
-    take(
-        &mut results,
-        Boot { round: 1, subject },
-        measured,
-        &mut |_| (),
-    );
-    assert!(results
-        .cell("cpu", subject)
-        .unwrap()
-        .readings
-        .idle
-        .is_some());
+    take(&mut results, Boot { round: 1, subject }, measured, &mut |_| ());
+    assert!(results.cell("cpu", subject).unwrap().readings.idle.is_some());
     // It failed: there is nothing that the entries would explain.
     assert!(results.cell("idle", subject).is_none());
 }

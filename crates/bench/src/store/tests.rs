@@ -39,10 +39,7 @@ fn measured(samples: u32) -> Results {
     let mut results = fresh("here");
     let (workload, subject) = (results.plan.workloads[0].clone(), results.plan.subjects[0]);
     for _ in 0..samples {
-        let sample = Sample {
-            round: 1,
-            ..Sample::default()
-        };
+        let sample = Sample { round: 1, ..Sample::default() };
         results.add(&workload, subject, sample);
     }
     results
@@ -50,9 +47,7 @@ fn measured(samples: u32) -> Results {
 
 fn open_in(folder: &Path, name: &str, resume: bool) -> (Result<Results>, usize) {
     let mut warnings = 0;
-    let opened = open(&folder.join(name), fresh("here"), resume, &mut |_| {
-        warnings += 1
-    });
+    let opened = open(&folder.join(name), fresh("here"), resume, &mut |_| warnings += 1);
     (opened, warnings)
 }
 
@@ -88,10 +83,7 @@ fn what_is_not_planned_any_more_is_not_mixed_with_what_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
     let mut more = measured(2);
-    let sleep = PlannedWorkload {
-        workload: "sleep".into(),
-        ..more.plan.workloads[0].clone()
-    };
+    let sleep = PlannedWorkload { workload: "sleep".into(), ..more.plan.workloads[0].clone() };
     more.plan.workloads.push(sleep.clone());
     let subject = more.plan.subjects[0];
     more.add(&sleep, subject, Sample::default());
@@ -109,10 +101,7 @@ fn two_benches_do_not_share_a_file() {
     let path = folder.path().join("r.json");
     let first = occupy(&path).unwrap();
     let error = occupy(&path).unwrap_err().to_string();
-    assert!(
-        error.contains("another paratick") && error.contains("hint:"),
-        "{error}"
-    );
+    assert!(error.contains("another paratick") && error.contains("hint:"), "{error}");
     assert!(occupy(&folder.path().join("other.json")).is_ok());
     drop(first);
     assert!(occupy(&path).is_ok());
@@ -123,28 +112,15 @@ fn another_environment_is_not_joined() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
     let mut elsewhere = measured(1);
-    elsewhere
-        .environment
-        .hashes
-        .insert("agent".into(), "there".into());
+    elsewhere.environment.hashes.insert("agent".into(), "there".into());
     elsewhere.environment.configuration.kernel_sha256 = "other".into();
     write(&path, &elsewhere).unwrap();
-    let error = open_in(folder.path(), "r.json", true)
-        .0
-        .unwrap_err()
-        .to_string();
-    for what in [
-        "guests' kernel image (other there,",
-        "agent (there there, here here)",
-    ] {
+    let error = open_in(folder.path(), "r.json", true).0.unwrap_err().to_string();
+    for what in ["guests' kernel image (other there,", "agent (there there, here here)"] {
         assert!(error.contains(what), "{error}");
     }
     assert!(error.contains("hint:"), "{error}");
-    assert!(open_in(folder.path(), "r.json", false)
-        .0
-        .unwrap()
-        .cells
-        .is_empty());
+    assert!(open_in(folder.path(), "r.json", false).0.unwrap().cells.is_empty());
 }
 
 /// It does not say what it was measured with: of nothing may be made something.
@@ -156,10 +132,7 @@ fn a_file_of_schema_1_is_not_continued() {
     old.environment.hashes.clear();
     write(&path, &old).unwrap();
     let error = open_in(folder.path(), "r.json", true).0.unwrap_err();
-    assert!(
-        error.to_string().contains("agent (none or unknown there"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("agent (none or unknown there"), "{error}");
 }
 
 #[test]
@@ -206,10 +179,7 @@ fn a_file_of_somebody_elses_is_never_touched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.json");
     std::fs::write(&path, "{\"my\": \"notes\"}").unwrap();
-    let error = open_in(folder.path(), "notes.json", false)
-        .0
-        .unwrap_err()
-        .to_string();
+    let error = open_in(folder.path(), "notes.json", false).0.unwrap_err().to_string();
     assert!(error.contains("not a results file"), "{error}");
     assert!(path.exists());
 }
@@ -217,21 +187,13 @@ fn a_file_of_somebody_elses_is_never_touched() {
 #[test]
 fn nothing_to_resume_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let error = open_in(folder.path(), "none.json", true)
-        .0
-        .unwrap_err()
-        .to_string();
+    let error = open_in(folder.path(), "none.json", true).0.unwrap_err().to_string();
     assert!(error.contains("nothing to resume"), "{error}");
 }
 
 #[test]
 fn an_output_that_cannot_be_written_is_known_before_anything_runs() {
-    for path in [
-        "/proc/none/r.json",
-        "/dev/null",
-        "/",
-        "/no/such/folder/r.json",
-    ] {
+    for path in ["/proc/none/r.json", "/dev/null", "/", "/no/such/folder/r.json"] {
         let error = check_writable(Path::new(path)).unwrap_err().to_string();
         assert!(error.contains(path) && error.contains("hint:"), "{error}");
     }

@@ -47,42 +47,31 @@ impl Apt {
 
     /// Fetches the lists.
     pub fn update(&self) -> Result<()> {
-        run::output(self.command("apt-get").arg("update"))
-            .map(drop)
-            .context(
-                "cannot fetch the list of Debian's source packages\n\
+        run::output(self.command("apt-get").arg("update")).map(drop).context(
+            "cannot fetch the list of Debian's source packages\n\
                 hint: this needs the network once; the lists go to the cache, not to the machine's \
                 apt",
-            )
+        )
     }
 
     /// The version to take: the tested one, else the newest of the series.
     pub fn choose(&self, source: &str, tested: &str, series: &str) -> Result<String> {
         let said =
-            run::output(
-                self.command("apt-cache")
-                    .args(["showsrc", "--only-source", source]),
-            )?;
+            run::output(self.command("apt-cache").args(["showsrc", "--only-source", source]))?;
         let versions = versions(&said);
         let newest = || {
-            versions
-                .iter()
-                .filter(|version| version.starts_with(series))
-                .max_by(|a, b| order(a, b))
+            versions.iter().filter(|version| version.starts_with(series)).max_by(|a, b| order(a, b))
         };
-        versions
-            .iter()
-            .find(|version| *version == tested)
-            .or_else(newest)
-            .cloned()
-            .with_context(|| {
+        versions.iter().find(|version| *version == tested).or_else(newest).cloned().with_context(
+            || {
                 format!(
                     "the archive has no {source} {series}…, only {}\n\
                      hint: check whether emulator/patches fits another version; see \
                      emulator/README.md",
                     versions.join(", ")
                 )
-            })
+            },
+        )
     }
 
     /// Downloads (or finds again) the package's files; the .dsc's path.
@@ -98,10 +87,7 @@ impl Apt {
         let without_epoch = version.split_once(':').map_or(version, |(_, rest)| rest);
         let dsc = files.join(format!("{source}_{without_epoch}.dsc"));
         if !dsc.is_file() {
-            bail!(
-                "apt-get fetched {source} {version}, but not {}",
-                dsc.display()
-            );
+            bail!("apt-get fetched {source} {version}, but not {}", dsc.display());
         }
         Ok(dsc)
     }
@@ -215,21 +201,14 @@ fn source_stanzas(text: &str, codename: Option<&str>) -> String {
 
 fn source_stanza(stanza: &[&str], codename: Option<&str>) -> Option<String> {
     let named = |line: &str, name: &str| {
-        line.split_once(':')
-            .is_some_and(|(field, _)| field.trim().eq_ignore_ascii_case(name))
+        line.split_once(':').is_some_and(|(field, _)| field.trim().eq_ignore_ascii_case(name))
     };
     // A field's value goes on in lines that begin with a blank.
     let value = |name: &str| {
         let at = stanza.iter().position(|line| named(line, name))?;
         let first = stanza[at].split_once(':').map_or("", |(_, value)| value);
-        let more = stanza[at + 1..]
-            .iter()
-            .take_while(|line| line.starts_with([' ', '\t']));
-        Some(
-            std::iter::once(first)
-                .chain(more.copied())
-                .collect::<String>(),
-        )
+        let more = stanza[at + 1..].iter().take_while(|line| line.starts_with([' ', '\t']));
+        Some(std::iter::once(first).chain(more.copied()).collect::<String>())
     };
     let disabled = value("Enabled").is_some_and(|value| {
         ["no", "false", "off", "0"].contains(&value.trim().to_lowercase().as_str())
@@ -238,11 +217,7 @@ fn source_stanza(stanza: &[&str], codename: Option<&str>) -> Option<String> {
     let types = value("Types")?;
     let wanted = types.split_whitespace().any(|kind| kind == "deb")
         && !disabled
-        && is_debian(
-            codename,
-            suites.split_whitespace(),
-            components.split_whitespace(),
-        );
+        && is_debian(codename, suites.split_whitespace(), components.split_whitespace());
     wanted.then(|| {
         let lines = stanza.iter().map(|line| match named(line, "Types") {
             true => "Types: deb-src\n".to_owned(),

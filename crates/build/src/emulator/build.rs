@@ -74,12 +74,7 @@ impl Work {
             }
             (version, dir)
         };
-        Ok(Work {
-            log: dir.join("build.log"),
-            dir,
-            version,
-            _lock: lock,
-        })
+        Ok(Work { log: dir.join("build.log"), dir, version, _lock: lock })
     }
 
     /// Builds the emulator and its plugin, and puts them into `to`.
@@ -153,20 +148,12 @@ impl Work {
     fn ninja(&self, target: &str, events: Events) -> Result<()> {
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let mut ninja = Command::new("ninja");
-        ninja
-            .arg(format!("-j{jobs}"))
-            .arg("-C")
-            .arg(self.dir.join("build"))
-            .arg(target);
+        ninja.arg(format!("-j{jobs}")).arg("-C").arg(self.dir.join("build")).arg(target);
         let begun = Instant::now();
         run::logged(clean(&mut ninja), &self.log, |line| {
             if let Some((done, total)) = step(line) {
                 let left = make::left(begun.elapsed(), done, total);
-                events(Event::Progress {
-                    done,
-                    total: Some(total),
-                    left,
-                });
+                events(Event::Progress { done, total: Some(total), left });
             }
         })
     }
@@ -221,14 +208,7 @@ fn apply(dir: &Path, patch: &Patch) -> Result<()> {
     fs_err::write(file.path(), &patch.text)?;
     let mut program = Command::new("patch");
     program
-        .args([
-            "-p1",
-            "--fuzz=0",
-            "--batch",
-            "--forward",
-            "--no-backup-if-mismatch",
-            "-i",
-        ])
+        .args(["-p1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch", "-i"])
         .arg(file.path())
         .arg("-d")
         .arg(dir);
@@ -300,12 +280,7 @@ mod tests {
             fs_err::write(folder.join("sub/same"), "same").unwrap();
             fs_err::write(folder.join("sub/other"), text).unwrap();
         }
-        let time = || {
-            fs_err::metadata(to.join("sub/same"))
-                .unwrap()
-                .modified()
-                .unwrap()
-        };
+        let time = || fs_err::metadata(to.join("sub/same")).unwrap().modified().unwrap();
         let before = time();
         rewrite_tree(&from, &to).unwrap();
         assert_eq!(time(), before);

@@ -95,9 +95,7 @@ fn find(inputs: &Inputs) -> Result<Option<Emulator>> {
     let home = cache::dir()?.join("emulator");
     let tested = home.join(inputs.key(&inputs.recipe.version));
     let others = match fs_err::read_dir(&home) {
-        Ok(entries) => entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .collect(),
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
         Err(_) => Vec::new(),
     };
     for dir in std::iter::once(tested).chain(others) {

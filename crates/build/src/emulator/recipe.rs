@@ -47,10 +47,7 @@ pub struct Patch {
 impl Patch {
     /// The files that it changes, in the source.
     pub fn touched(&self) -> impl Iterator<Item = &str> {
-        self.text
-            .lines()
-            .filter_map(|line| line.strip_prefix("--- a/"))
-            .map(str::trim_end)
+        self.text.lines().filter_map(|line| line.strip_prefix("--- a/")).map(str::trim_end)
     }
 }
 
@@ -108,15 +105,9 @@ fn read_patches(dir: &Path) -> Result<Vec<Patch>> {
     let mut patches = Vec::new();
     for entry in fs_err::read_dir(dir)? {
         let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "patch")
-        {
+        if path.extension().is_some_and(|extension| extension == "patch") {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            patches.push(Patch {
-                name: name.into_owned(),
-                text: fs_err::read_to_string(&path)?,
-            });
+            patches.push(Patch { name: name.into_owned(), text: fs_err::read_to_string(&path)? });
         }
     }
     patches.sort_by(|a, b| a.name.cmp(&b.name));

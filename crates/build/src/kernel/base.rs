@@ -67,16 +67,9 @@ impl Base {
             toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
         let known = bases.keys().cloned().collect::<Vec<_>>().join(", ");
         let Some(base) = bases.into_iter().find(|(key, _)| key == name) else {
-            bail!(
-                "there is no base kernel {name}\nhint: {} knows {known}",
-                path.display()
-            );
+            bail!("there is no base kernel {name}\nhint: {} knows {known}", path.display());
         };
-        Ok(Base {
-            name: name.to_owned(),
-            dir,
-            ..base.1
-        })
+        Ok(Base { name: name.to_owned(), dir, ..base.1 })
     }
 
     /// The folders of the stack, from the bottom up: what one would mail, then the lab's.
@@ -124,11 +117,7 @@ impl Base {
             };
             events(warning.into());
         }
-        Ok(Source {
-            base: self.clone(),
-            sha256,
-            version,
-        })
+        Ok(Source { base: self.clone(), sha256, version })
     }
 }
 

@@ -200,11 +200,9 @@ impl Inputs {
 
     fn keep(&self, out: &Path, to: &Path) -> Result<()> {
         fs_err::create_dir_all(to)?;
-        for (from, name) in [
-            (BZIMAGE, "bzImage"),
-            (".config", "config"),
-            ("System.map", "System.map"),
-        ] {
+        for (from, name) in
+            [(BZIMAGE, "bzImage"), (".config", "config"), ("System.map", "System.map")]
+        {
             fs_err::copy(out.join(from), to.join(name))?;
         }
         let release = fs_err::read_to_string(out.join("include/config/kernel.release"))?;
@@ -216,10 +214,7 @@ impl Inputs {
             patches: self.patches_key.clone(),
             toolchain: self.toolchain.clone(),
         };
-        fs_err::write(
-            to.join("info.json"),
-            serde_json::to_string_pretty(&info)? + "\n",
-        )?;
+        fs_err::write(to.join("info.json"), serde_json::to_string_pretty(&info)? + "\n")?;
         Ok(())
     }
 }

@@ -75,11 +75,7 @@ impl Outcome {
 
 impl Check {
     fn of(folder: &Folder, name: &'static str, outcome: Outcome) -> Self {
-        Check {
-            series: folder.name.clone(),
-            name,
-            outcome,
-        }
+        Check { series: folder.name.clone(), name, outcome }
     }
 }
 
@@ -109,10 +105,9 @@ impl Checker {
         let name = &folder.name;
         events(Step::CheckingRoundTrip { series: name }.into());
         let trip = match &mut self.trip {
-            Ok(trip) => answer(
-                trip.series(series)?,
-                "applies exactly, and comes out byte-identical",
-            ),
+            Ok(trip) => {
+                answer(trip.series(series)?, "applies exactly, and comes out byte-identical")
+            }
             Err(why) => Outcome::Skipped(why.clone()),
         };
         if trip.failed() {
@@ -134,11 +129,7 @@ impl Checker {
         if compiled.failed() {
             self.compiler = Err(format!("{} does not compile", folder.name));
         }
-        let outcomes = [
-            ("round trip", trip),
-            ("checkpatch", style),
-            ("compile", compiled),
-        ];
+        let outcomes = [("round trip", trip), ("checkpatch", style), ("compile", compiled)];
         let checks = outcomes.map(|(name, outcome)| Check::of(folder, name, outcome));
         Ok(checks.into())
     }
@@ -161,9 +152,8 @@ fn files(folder: &Folder) -> Result<Check> {
         if !letter.exists() {
             findings.push(format!("there is no {COVER_LETTER}"));
         } else if !numbered(&fs_err::read_to_string(letter)?, count) {
-            findings.push(format!(
-                "{COVER_LETTER}: its subject should be numbered [PATCH 0/{count}]"
-            ));
+            findings
+                .push(format!("{COVER_LETTER}: its subject should be numbered [PATCH 0/{count}]"));
         }
     }
     let outcome = answer(findings, "series and files agree");
@@ -174,10 +164,7 @@ fn files(folder: &Folder) -> Result<Check> {
 fn numbered(letter: &str, count: usize) -> bool {
     let last = count.to_string();
     let number = format!(" {}/{last}]", "0".repeat(last.len()));
-    letter
-        .lines()
-        .next()
-        .is_some_and(|line| line.contains(&number))
+    letter.lines().next().is_some_and(|line| line.contains(&number))
 }
 
 /// A repository of just the files that the stack touches.
@@ -211,9 +198,7 @@ impl RoundTrip {
             }
         }
         let out = self.scratch.path().join(&series.folder.name);
-        let written = self
-            .git
-            .format_patch(&format!("{}..HEAD", self.from), &out)?;
+        let written = self.git.format_patch(&format!("{}..HEAD", self.from), &out)?;
         self.from = self.git.run(["rev-parse", "HEAD"])?;
         differences(series, &written, &out)
     }
@@ -244,18 +229,11 @@ fn checkpatch(patches: &[Patch], pristine: &Path) -> Result<Vec<String>> {
             .output()
             .context("cannot run perl for checkpatch.pl")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let dir = format!(
-            "{}/",
-            patch.path.parent().unwrap_or(Path::new("")).display()
-        );
+        let dir = format!("{}/", patch.path.parent().unwrap_or(Path::new("")).display());
         findings.extend(said.lines().map(|line| line.replace(&dir, "")));
         if !output.status.success() && said.trim().is_empty() {
             let error = String::from_utf8_lossy(&output.stderr);
-            anyhow::bail!(
-                "checkpatch.pl failed on {} ({}): {error}",
-                patch.name,
-                output.status
-            );
+            anyhow::bail!("checkpatch.pl failed on {} ({}): {error}", patch.name, output.status);
         }
     }
     Ok(findings)
@@ -264,9 +242,7 @@ fn checkpatch(patches: &[Patch], pristine: &Path) -> Result<Vec<String>> {
 fn differences(series: &Series, written: &[String], out: &Path) -> Result<Vec<String>> {
     let names: Vec<_> = series.patches.iter().map(|patch| &patch.name).collect();
     if names != written.iter().collect::<Vec<_>>() {
-        return Ok(vec![format!(
-            "git would name the patches {written:?}, they are {names:?}"
-        )]);
+        return Ok(vec![format!("git would name the patches {written:?}, they are {names:?}")]);
     }
     let mut findings = vec![];
     for patch in &series.patches {
@@ -286,12 +262,10 @@ fn differences(series: &Series, written: &[String], out: &Path) -> Result<Vec<St
 
 /// First words of the lines in `kernel/checkpatch.ignore`; the rest of a line is the reason.
 fn ignored_types() -> Result<Vec<String>> {
-    Ok(
-        fs_err::read_to_string(project::checkout()?.join("kernel/checkpatch.ignore"))?
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| line.split_whitespace().next())
-            .map(str::to_owned)
-            .collect(),
-    )
+    Ok(fs_err::read_to_string(project::checkout()?.join("kernel/checkpatch.ignore"))?
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect())
 }

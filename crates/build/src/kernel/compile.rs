@@ -42,11 +42,7 @@ impl Compiler {
         let tree = Followed::open(source, "check", events)?;
         fs_err::write(&tree.log, "")?;
         let base = source.base.clone();
-        Ok(Compiler {
-            base,
-            tree,
-            patches,
-        })
+        Ok(Compiler { base, tree, patches })
     }
 
     /// Compiles the patches of one series, `range` of the stack, on top of those below: once with
@@ -91,13 +87,7 @@ impl Compiler {
         let mut symbols_seen = None;
         for count in range.start + 1..=range.end {
             let patch = &self.patches[count - 1];
-            events(
-                Step::CompilingPatch {
-                    patch: &patch.name,
-                    off,
-                }
-                .into(),
-            );
+            events(Step::CompilingPatch { patch: &patch.name, off }.into());
             self.tree.follow(&self.patches[..count])?;
             let unknown = self.symbols(count..self.patches.len());
             if symbols_seen.as_ref() != Some(&unknown) {
@@ -110,10 +100,7 @@ impl Compiler {
             }
             let targets = self.targets(count);
             if let Err(error) = self.compile(&targets) {
-                return Ok(Some(format!(
-                    "{} does not compile with {name}: {error:#}",
-                    patch.name
-                )));
+                return Ok(Some(format!("{} does not compile with {name}: {error:#}", patch.name)));
             }
             done.compiled.extend(targets.folders);
             done.compiled.extend(targets.selftests);
@@ -123,10 +110,7 @@ impl Compiler {
     }
 
     fn symbols(&self, patches: Range<usize>) -> BTreeSet<String> {
-        self.patches[patches]
-            .iter()
-            .flat_map(Patch::new_symbols)
-            .collect()
+        self.patches[patches].iter().flat_map(Patch::new_symbols).collect()
     }
 
     /// False when `off` cannot be turned off.
@@ -143,8 +127,7 @@ impl Compiler {
         config::configure(&self.tree.src, &self.tree.out, &fragments, &unknown)?;
         let got = config::settings(&fs_err::read_to_string(self.tree.out.join(".config"))?);
         Ok(off.is_none_or(|symbol| {
-            got.get(&format!("CONFIG_{symbol}"))
-                .is_none_or(|value| value == "n")
+            got.get(&format!("CONFIG_{symbol}")).is_none_or(|value| value == "n")
         }))
     }
 
@@ -152,9 +135,7 @@ impl Compiler {
     /// then everything that the stack compiles so far is compiled again.
     fn targets(&self, count: usize) -> Targets {
         let touched = self.patches[count - 1].touched();
-        let wide = touched
-            .iter()
-            .any(|file| file.ends_with(".h") || file.contains("Kconfig"));
+        let wide = touched.iter().any(|file| file.ends_with(".h") || file.contains("Kconfig"));
         let from = if wide { 0 } else { count - 1 };
         let mut targets = Targets::default();
         for file in self.patches[from..count].iter().flat_map(Patch::touched) {
@@ -188,17 +169,11 @@ impl Targets {
         let Some((stem, "c" | "S")) = file.rsplit_once('.') else {
             return;
         };
-        let foreign = file
-            .strip_prefix("arch/")
-            .is_some_and(|rest| !rest.starts_with("x86/"));
+        let foreign = file.strip_prefix("arch/").is_some_and(|rest| !rest.starts_with("x86/"));
         if let Some(test) = stem.strip_prefix(make::KVM_SELFTESTS) {
             // Programs are made by name, what they share by object.
             let shared = test.starts_with("lib/");
-            self.selftests.insert(if shared {
-                format!("{test}.o")
-            } else {
-                test.to_owned()
-            });
+            self.selftests.insert(if shared { format!("{test}.o") } else { test.to_owned() });
         } else if !foreign && !file.starts_with("tools/") && !file.starts_with("samples/") {
             // The folder, not the object: make then leaves out what the configuration leaves out,
             // and finds files that another one includes, as kernel/sched does.

@@ -63,8 +63,7 @@ pub fn settings(text: &str) -> BTreeMap<String, String> {
                 return Some((name.to_owned(), "n".to_owned()));
             }
             let (name, value) = line.split_once('=')?;
-            name.starts_with("CONFIG_")
-                .then(|| (name.to_owned(), value.to_owned()))
+            name.starts_with("CONFIG_").then(|| (name.to_owned(), value.to_owned()))
         })
         .collect()
 }
@@ -72,10 +71,7 @@ pub fn settings(text: &str) -> BTreeMap<String, String> {
 /// What fragments say without their comments, in a fixed order: what a build depends on.  Of two
 /// lines about one symbol the later wins, as in [`configure`].
 pub fn essence(text: &str) -> String {
-    settings(text)
-        .iter()
-        .map(|(name, value)| format!("{name}={value}\n"))
-        .collect()
+    settings(text).iter().map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
 fn unmet(wanted: &BTreeMap<String, String>, got: &BTreeMap<String, String>) -> Vec<String> {
@@ -97,10 +93,7 @@ mod tests {
         let wanted =
             settings("# text\nCONFIG_A=y\nCONFIG_B=n\nCONFIG_C=250\n# CONFIG_D is not set\n");
         let got = settings("CONFIG_A=y\n# CONFIG_C is not set\nCONFIG_D=y\n");
-        assert_eq!(
-            unmet(&wanted, &got),
-            ["CONFIG_C=250 (is n)", "CONFIG_D=n (is y)"]
-        );
+        assert_eq!(unmet(&wanted, &got), ["CONFIG_C=250 (is n)", "CONFIG_D=n (is y)"]);
     }
 
     #[test]

@@ -52,10 +52,7 @@ pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
 /// Every series has a branch, and each is on top of the one below it.
 fn refuse_if_not_stacked(git: &Git, dir: &Path, stack: &[Folder]) -> Result<()> {
     let mut below = "base";
-    for Folder {
-        name, dir: kept, ..
-    } in stack
-    {
+    for Folder { name, dir: kept, .. } in stack {
         if git.commit(&head(name)).is_none() {
             bail!(
                 "there is no branch '{name}' in {}\n\
@@ -67,42 +64,29 @@ fn refuse_if_not_stacked(git: &Git, dir: &Path, stack: &[Folder]) -> Result<()> 
         below = name;
     }
     let names: Vec<&str> = stack.iter().map(|folder| &*folder.name).collect();
-    let on_top = |pair: &[&str]| {
-        git.run(["merge-base", "--is-ancestor", pair[0], pair[1]])
-            .is_ok()
-    };
+    let on_top = |pair: &[&str]| git.run(["merge-base", "--is-ancestor", pair[0], pair[1]]).is_ok();
     let Some(place) = names.windows(2).position(|pair| !on_top(pair)) else {
         return Ok(());
     };
     let (below, name) = (names[place], names[place + 1]);
     // What stands on the upper branch moves with it.
-    let still = names[place + 1..]
-        .windows(2)
-        .take_while(|pair| on_top(pair));
+    let still = names[place + 1..].windows(2).take_while(|pair| on_top(pair));
     let top = names[place + 1 + still.count()];
     let hint = if on_top(&[&saved(below), name]) {
-        format!(
-            "git rebase --update-refs --onto {below} {} {top}",
-            saved(below)
-        )
+        format!("git rebase --update-refs --onto {below} {} {top}", saved(below))
     } else {
         format!(
             "git branch --force {below} COMMIT, the last commit of '{below}' in '{name}'; \
              git rebase --update-refs moves it by itself"
         )
     };
-    bail!(
-        "branch '{name}' is not on top of '{below}' in {}\nhint: {hint}",
-        dir.display()
-    );
+    bail!("branch '{name}' is not on top of '{below}' in {}\nhint: {hint}", dir.display());
 }
 
 fn write(git: &Git, from: &str, branch: &str, dir: PathBuf) -> Result<Exported> {
     let parent = dir.parent().context("no folder for the patches")?;
     fs_err::create_dir_all(parent)?;
-    let new = tempfile::Builder::new()
-        .prefix(".export-")
-        .tempdir_in(parent)?;
+    let new = tempfile::Builder::new().prefix(".export-").tempdir_in(parent)?;
     let patches = git.format_patch(&format!("{from}..{branch}"), new.path())?;
     let list: String = patches.iter().map(|name| format!("{name}\n")).collect();
     fs_err::write(new.path().join(LIST), list)?;

@@ -17,12 +17,7 @@ const EMAIL: &str = "paratick@invalid";
 const BASE_DATE: &str = "2026-01-01T00:00:00+00:00";
 
 /// How patches are written (design: byte-identical in a round trip).
-const FORMAT: &[&str] = &[
-    "--zero-commit",
-    "--no-signature",
-    "--no-numbered",
-    "--no-renames",
-];
+const FORMAT: &[&str] = &["--zero-commit", "--no-signature", "--no-numbered", "--no-renames"];
 
 pub struct Git {
     dir: PathBuf,
@@ -98,10 +93,7 @@ impl Git {
         }
         git.env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env(
-                "GIT_CEILING_DIRECTORIES",
-                self.dir.parent().unwrap_or(&self.dir),
-            )
+            .env("GIT_CEILING_DIRECTORIES", self.dir.parent().unwrap_or(&self.dir))
             .env("LC_ALL", "C")
             .envs([
                 ("GIT_AUTHOR_NAME", NAME),

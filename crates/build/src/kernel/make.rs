@@ -59,8 +59,7 @@ pub fn command(src: &Path, out: &Path) -> Command {
     clean_environment(&mut make);
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     make.arg("-C").arg(src);
-    make.arg(format!("O={}", out.display()))
-        .arg(format!("-j{jobs}"));
+    make.arg(format!("O={}", out.display())).arg(format!("-j{jobs}"));
     make
 }
 
@@ -79,10 +78,7 @@ pub fn selftests<'a>(
     clean_environment(&mut make);
     make.arg("-C").arg(src.join(KVM_SELFTESTS));
     make.arg(format!("OUTPUT={}", built.display()));
-    make.arg(format!(
-        "KHDR_INCLUDES=-isystem {}/usr/include",
-        out.display()
-    ));
+    make.arg(format!("KHDR_INCLUDES=-isystem {}/usr/include", out.display()));
     make.args(programs.map(|program| built.join(program)));
     make
 }
@@ -116,12 +112,7 @@ pub struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     pub fn new(total: Option<u64>, events: Events<'a>) -> Self {
-        Steps {
-            events,
-            total,
-            done: 0,
-            start: Instant::now(),
-        }
+        Steps { events, total, done: 0, start: Instant::now() }
     }
 
     pub fn line(&mut self, line: &str) {
@@ -130,9 +121,7 @@ impl<'a> Steps<'a> {
             (self.events)(Event::Progress {
                 done: self.done,
                 total: self.total,
-                left: self
-                    .total
-                    .and_then(|total| left(self.start.elapsed(), self.done, total)),
+                left: self.total.and_then(|total| left(self.start.elapsed(), self.done, total)),
             });
         }
     }

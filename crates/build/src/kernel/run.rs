@@ -40,9 +40,7 @@ pub fn output(command: &mut Command) -> Result<String> {
             last_lines(&String::from_utf8_lossy(&said))
         );
     }
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .trim_end()
-        .to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
 /// Runs a program that talks a lot: each line goes to `log` and to `line`.
@@ -60,10 +58,7 @@ pub fn logged(command: &Command, log: &Path, mut line: impl FnMut(&str)) -> Resu
     if let Some(dir) = command.get_current_dir() {
         child.current_dir(dir);
     }
-    let mut file = fs_err::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log)?;
+    let mut file = fs_err::OpenOptions::new().create(true).append(true).open(log)?;
     writeln!(file, "$ {}", show(command))?;
     let mut child = tied(&mut child)
         .stdin(Stdio::null())

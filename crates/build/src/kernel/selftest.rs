@@ -37,11 +37,7 @@ pub fn ensure(base: &str, test: &str, events: Events) -> Result<PathBuf> {
     events(Step::BuildingSelftest { test }.into());
     fs_err::write(&tree.log, "")?;
     let drop_line = |_: &str| ();
-    run::logged(
-        make::command(&tree.src, &tree.out).arg("headers"),
-        &tree.log,
-        drop_line,
-    )?;
+    run::logged(make::command(&tree.src, &tree.out).arg("headers"), &tree.log, drop_line)?;
     let built = tree.out.with_file_name("selftests");
     let make = make::selftests(&tree.src, &tree.out, &built, [test].into_iter());
     run::logged(&make, &tree.log, drop_line)?;

@@ -64,29 +64,20 @@ impl Stack {
         let found = self.0.iter().position(|series| series.folder.name == name);
         let Some(index) = found else {
             let names: Vec<_> = self.0.iter().map(|series| &*series.folder.name).collect();
-            bail!(
-                "there is no series {name} in the stack\nhint: it has {}",
-                names.join(", ")
-            );
+            bail!("there is no series {name} in the stack\nhint: it has {}", names.join(", "));
         };
         Ok(Stack(self.0.split_off(index + 1)))
     }
 
     /// Hash of everything that the patches say, the lab's apart.
     pub fn key(&self) -> String {
-        cache::key([
-            self.part_key(true).as_bytes(),
-            self.part_key(false).as_bytes(),
-        ])
+        cache::key([self.part_key(true).as_bytes(), self.part_key(false).as_bytes()])
     }
 
     /// Hash of what the mailed patches say, or the lab's; how they are divided into series does
     /// not matter.
     pub fn part_key(&self, mailed: bool) -> String {
-        let part = self
-            .0
-            .iter()
-            .filter(|series| series.folder.mailed == mailed);
+        let part = self.0.iter().filter(|series| series.folder.mailed == mailed);
         let patches = part.flat_map(|series| &series.patches);
         cache::key(patches.map(|patch| patch.text.as_bytes()))
     }
@@ -98,12 +89,7 @@ impl Series {
         let patch = |name: String| {
             let path = folder.dir.join(&name);
             let text = String::from_utf8_lossy(&fs_err::read(&path)?).into_owned();
-            Ok(Patch {
-                series: folder.name.clone(),
-                name,
-                path,
-                text,
-            })
+            Ok(Patch { series: folder.name.clone(), name, path, text })
         };
         let patches = listed(&folder.dir)?.into_iter().map(patch);
         let patches = patches.collect::<Result<_>>()?;
@@ -136,11 +122,7 @@ pub fn disagreements(dir: &Path) -> Result<Vec<String>> {
             ));
         }
     }
-    wrong.extend(
-        found
-            .iter()
-            .map(|name| format!("{name}: not listed in {LIST}")),
-    );
+    wrong.extend(found.iter().map(|name| format!("{name}: not listed in {LIST}")));
     Ok(wrong)
 }
 
@@ -185,10 +167,8 @@ impl Patch {
         let mut symbols = vec![];
         for line in self.diff_lines() {
             if let Some(file) = line.strip_prefix("+++ b/") {
-                in_kconfig = file
-                    .rsplit('/')
-                    .next()
-                    .is_some_and(|name| name.starts_with("Kconfig"));
+                in_kconfig =
+                    file.rsplit('/').next().is_some_and(|name| name.starts_with("Kconfig"));
             } else if let Some(symbol) = line.strip_prefix("+config ").filter(|_| in_kconfig) {
                 symbols.push(symbol.trim().to_owned());
             }
@@ -223,10 +203,7 @@ mod tests {
     #[test]
     fn touched_files_come_from_the_diff_and_not_from_the_message() {
         let touched = patch(TEXT).touched();
-        assert_eq!(
-            touched.into_iter().collect::<Vec<_>>(),
-            ["kernel/Kconfig.hz", "x.c"]
-        );
+        assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["kernel/Kconfig.hz", "x.c"]);
     }
 
     #[test]
@@ -247,10 +224,7 @@ mod tests {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         let wrong = disagreements(dir.path()).unwrap().join("\n");
-        assert!(
-            wrong.contains("0003-b.patch: should be named 0002-"),
-            "{wrong}"
-        );
+        assert!(wrong.contains("0003-b.patch: should be named 0002-"), "{wrong}");
         assert!(wrong.contains("0003-gone.patch: listed"), "{wrong}");
         assert!(wrong.contains("0004-stray.patch: not listed"), "{wrong}");
         assert!(!wrong.contains("0001-a"), "{wrong}");

@@ -125,18 +125,11 @@ impl Followed {
         }
         let record = self.dir.join("touched");
         let before = fs_err::read_to_string(&record).unwrap_or_default();
-        let every: BTreeSet<String> = before
-            .lines()
-            .map(str::to_owned)
-            .chain(touched.iter().cloned())
-            .collect();
+        let every: BTreeSet<String> =
+            before.lines().map(str::to_owned).chain(touched.iter().cloned()).collect();
         fs_err::write(&record, lines(&every))?;
         for file in &every {
-            let from = if touched.contains(file) {
-                stage.path()
-            } else {
-                &self.pristine
-            };
+            let from = if touched.contains(file) { stage.path() } else { &self.pristine };
             rewrite(&from.join(file), &self.src.join(file))?;
         }
         fs_err::write(&record, lines(&touched))?;

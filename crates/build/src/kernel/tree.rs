@@ -171,18 +171,13 @@ fn refuse_if_foreign(git: &Git, dir: &Path, source: &Source) -> Result<()> {
 }
 
 fn saved_names(git: &Git) -> Result<Vec<String>> {
-    let names = git.run([
-        "for-each-ref",
-        "--format=%(refname:lstrip=3)",
-        "refs/paratick/saved",
-    ])?;
+    let names = git.run(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/paratick/saved"])?;
     Ok(names.lines().map(str::to_owned).collect())
 }
 
 /// Notes that the folder holds what the branch is.
 pub fn save(git: &Git, branch: &str) -> Result<()> {
-    git.run(["update-ref", &saved(branch), &head(branch)])
-        .map(drop)
+    git.run(["update-ref", &saved(branch), &head(branch)]).map(drop)
 }
 
 pub fn head(branch: &str) -> String {

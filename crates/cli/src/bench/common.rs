@@ -60,10 +60,7 @@ fn percent(text: &str) -> Result<f64, String> {
 impl Common {
     /// Whatever was asked for, there will be a report.
     pub fn with_report(self) -> Common {
-        Common {
-            report: true,
-            ..self
-        }
+        Common { report: true, ..self }
     }
 
     /// Replaces what the user chose in one of the bench's sets.  Every mode is measured on a host

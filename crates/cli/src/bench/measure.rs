@@ -86,15 +86,8 @@ impl Bench {
             None if options.resume => paratick_bench::latest(name, folder).map_err(as_usage)?,
             None => paratick_bench::default_path(name, folder, &started)?,
         };
-        let bench = Bench {
-            options,
-            name,
-            sets,
-            written,
-            output,
-            started,
-            prepare_limit: prepared::LIMIT,
-        };
+        let bench =
+            Bench { options, name, sets, written, output, started, prepare_limit: prepared::LIMIT };
         bench.check_outputs()?;
         tools::find_agent()?;
         Ok(bench)
@@ -254,10 +247,7 @@ impl Bench {
         if sound {
             return Ok(ExitCode::SUCCESS);
         }
-        if outcomes
-            .iter()
-            .any(|outcome| !outcome.results.is_complete())
-        {
+        if outcomes.iter().any(|outcome| !outcome.results.is_complete()) {
             errln!(
                 "failed: not everything was measured\n\
                  hint: `paratick bench {} --resume --output {}` with the same options measures the \
@@ -284,12 +274,8 @@ impl Bench {
         let unknown: BTreeSet<_> = self.sets.iter().flat_map(Set::unmeasured).collect();
         let unknown = Vec::from_iter(unknown);
         if minutes > 0 {
-            let estimate = Step::Estimating {
-                minutes,
-                cpus,
-                unknown: &unknown,
-                resumes: self.options.resume,
-            };
+            let estimate =
+                Step::Estimating { minutes, cpus, unknown: &unknown, resumes: self.options.resume };
             events(estimate.into());
         }
     }
@@ -322,18 +308,13 @@ impl Bench {
 
 /// The tables, then the averages.
 fn text(all: &[&Results]) -> String {
-    let texts: Vec<_> = all
-        .iter()
-        .map(|results| terminal::results(results))
-        .collect();
+    let texts: Vec<_> = all.iter().map(|results| terminal::results(results)).collect();
     texts.join("\n")
 }
 
 /// As it was typed, by the program's own name.
 pub fn command_line() -> Vec<String> {
-    let typed = std::env::args_os()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned());
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     ["paratick".to_string()].into_iter().chain(typed).collect()
 }
 
@@ -341,10 +322,7 @@ pub fn command_line() -> Vec<String> {
 fn say(outcome: &Outcome) {
     let results = &outcome.results;
     if outcome.resumed_guests > 0 {
-        errln!(
-            "guests measured by an earlier run: {}",
-            outcome.resumed_guests
-        );
+        errln!("guests measured by an earlier run: {}", outcome.resumed_guests);
     }
     for problem in &results.problems {
         errln!("failed: {}", printable(problem));

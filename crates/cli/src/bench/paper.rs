@@ -38,9 +38,7 @@ fn sets_of(scale: Scale) -> Vec<Set> {
         let programs = programs::programs().iter();
         let planned = programs.map(|program| program.planned(threads));
         let kernels = programs::kernels().iter().map(KernelSpec::planned);
-        planned
-            .chain(kernels.filter(|_| threads.is_some()))
-            .collect()
+        planned.chain(kernels.filter(|_| threads.is_some())).collect()
     };
     // Of the paper's block sizes, quickly a small and a large one.
     let wanted =

@@ -31,12 +31,7 @@ pub struct Sequential {
 pub struct Multithreaded {
     /// Sizes of guests: small, medium and large (4, 16 and 64 vCPUs, as in the paper), or any
     /// number of vCPUs
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "small,medium,large"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "small,medium,large")]
     sizes: Vec<GuestSize>,
     #[command(flatten)]
     programs: Programs,
@@ -90,11 +85,7 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     once(&options.sizes, "size", "--sizes")?;
     let set = |size: &GuestSize| {
         let programs = options.programs.workloads(Some(size.vcpus()))?;
-        Ok(sets::multithreaded(
-            *size,
-            programs,
-            options.programs.scale.get(),
-        ))
+        Ok(sets::multithreaded(*size, programs, options.programs.scale.get()))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
     let mut bench = Bench::new(options.common, "multithreaded", all, Written::Folder)?;
@@ -129,9 +120,8 @@ impl Programs {
         };
         let all = programs::programs();
         let names = all.iter().map(|program| program.name.as_str());
-        let names: Vec<&str> = names
-            .chain(kernels.iter().map(|kernel| kernel.name.as_str()))
-            .collect();
+        let names: Vec<&str> =
+            names.chain(kernels.iter().map(|kernel| kernel.name.as_str())).collect();
         check_names(&self.programs, &names, "program", "--programs")?;
         // Who only names programs of their own wants no others.
         let none = self.programs.is_empty() && !self.own.is_empty();
@@ -142,10 +132,8 @@ impl Programs {
         let packages = packages.map(String::as_str);
         let tracer = (!none || !self.no_prepare).then_some(programs::TRACER);
         requirements::check(packages.chain(tracer))?;
-        let mut workloads: Vec<_> = chosen
-            .into_iter()
-            .map(|program| program.planned(threads))
-            .collect();
+        let mut workloads: Vec<_> =
+            chosen.into_iter().map(|program| program.planned(threads)).collect();
         let kernels = kernels.iter().filter(|kernel| wanted(&kernel.name));
         workloads.extend(kernels.map(KernelSpec::planned));
         let threads = threads.unwrap_or(1);
@@ -177,24 +165,20 @@ impl Programs {
 fn check_names(given: &[String], known: &[&str], what: &str, option: &str) -> Result<()> {
     once(given, what, option)?;
     match given.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(usage(format!(
-            "no {what} '{name}'\nhint: the {what}s are {}",
-            known.join(", ")
-        ))),
+        Some(name) => {
+            Err(usage(format!("no {what} '{name}'\nhint: the {what}s are {}", known.join(", "))))
+        }
         None => Ok(()),
     }
 }
 
 /// `NAME=COMMAND`; the name becomes a folder's name.
 fn own(text: &str) -> Result<(String, String), String> {
-    let (name, command) = text
-        .split_once('=')
-        .ok_or("write NAME=COMMAND, such as 'sum=sha256sum /bin/bash'")?;
+    let (name, command) =
+        text.split_once('=').ok_or("write NAME=COMMAND, such as 'sum=sha256sum /bin/bash'")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-        return Err(format!(
-            "a name may have letters, digits, - and _ only, not '{name}'"
-        ));
+        return Err(format!("a name may have letters, digits, - and _ only, not '{name}'"));
     }
     if command.trim().is_empty() {
         return Err(format!("{name} has no command"));

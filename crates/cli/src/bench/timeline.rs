@@ -71,9 +71,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     drop(progress);
     let traced = traced?;
     paratick_bench::write(&settings.output, &traced)?;
-    options
-        .format
-        .print(&traced, || terminal::timeline(&traced))?;
+    options.format.print(&traced, || terminal::timeline(&traced))?;
     for problem in &traced.problems {
         errln!("failed: {problem}");
     }
@@ -111,13 +109,7 @@ impl Options {
         Ok(Settings {
             bench: "timeline",
             command: super::measure::command_line(),
-            plan: Plan::new(
-                self.size.vcpus,
-                self.subjects()?,
-                [self.workload.clone()],
-                1,
-                1,
-            ),
+            plan: Plan::new(self.size.vcpus, self.subjects()?, [self.workload.clone()], 1, 1),
             kernel,
             host_kernel: Some(host_kernel),
             tools,

@@ -73,15 +73,8 @@ pub struct Plan {
 impl Plan {
     /// The guest, when the run's folder is known.
     pub fn guest(&self, run: &Path) -> GuestConfig {
-        let disk = self
-            .host
-            .disks
-            .first()
-            .map(|_| self.host.backend.disk(run, 0));
-        GuestConfig {
-            disk: disk.map(wire::Disk::File),
-            ..self.guest.clone()
-        }
+        let disk = self.host.disks.first().map(|_| self.host.backend.disk(run, 0));
+        GuestConfig { disk: disk.map(wire::Disk::File), ..self.guest.clone() }
     }
 }
 

@@ -60,9 +60,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     }
     check_agent()?;
     let mut progress = Progress::new();
-    let plan = options
-        .common
-        .plan(Clock::Leaping, &mut |event| progress.show(event))?;
+    let plan = options.common.plan(Clock::Leaping, &mut |event| progress.show(event))?;
     if options.common.dry_run {
         drop(progress);
         out!("{}", dry_run::text(&plan)?)?;
@@ -116,10 +114,7 @@ fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<Ex
         false => {
             let finished = guest.exec_streaming(exec, &mut pass_through)?;
             if options.exits {
-                errln!(
-                    "{}",
-                    terminal::windows(&guest.windows()?, WHOLE_COMMAND).trim_end()
-                );
+                errln!("{}", terminal::windows(&guest.windows()?, WHOLE_COMMAND).trim_end());
             }
             finished.code
         }

@@ -51,9 +51,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     }
     let mut progress = Progress::new();
     // A person types at it: its clock must not leap ahead while it waits.
-    let plan = options
-        .common
-        .plan(Clock::Real, &mut |event| progress.show(event))?;
+    let plan = options.common.plan(Clock::Real, &mut |event| progress.show(event))?;
     if options.common.dry_run {
         drop(progress);
         out!("{}", dry_run::text(&plan)?)?;

@@ -31,9 +31,7 @@ const LEAST_MEMORY: Size = Size::mib(128);
 fn memory(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     match size < LEAST_MEMORY {
-        true => Err(format!(
-            "too little to boot\nhint: give at least {LEAST_MEMORY}"
-        )),
+        true => Err(format!("too little to boot\nhint: give at least {LEAST_MEMORY}")),
         false => Ok(size),
     }
 }

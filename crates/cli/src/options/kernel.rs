@@ -113,11 +113,9 @@ impl KernelName {
     /// The image, built where it must be.
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
         match self {
-            KernelName::Image(image) => Ok(Kernel {
-                config: config_of(image),
-                image: image.clone(),
-                patches: None,
-            }),
+            KernelName::Image(image) => {
+                Ok(Kernel { config: config_of(image), image: image.clone(), patches: None })
+            }
             KernelName::Base(base, variant) => {
                 let built = kernel::ensure(base, *variant, events)?;
                 Ok(Kernel {
@@ -134,10 +132,7 @@ impl KernelName {
 /// it.
 fn config_of(image: &Path) -> Option<PathBuf> {
     let folder = image.parent()?;
-    let debian = image
-        .file_name()?
-        .to_str()?
-        .replacen("vmlinuz-", "config-", 1);
+    let debian = image.file_name()?.to_str()?.replacen("vmlinuz-", "config-", 1);
     let tree = folder.ancestors().nth(3).map(|tree| tree.join(".config"));
     [Some(folder.join("config")), Some(folder.join(debian)), tree]
         .into_iter()
@@ -151,10 +146,9 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        for (name, base, variant) in [
-            ("6.12", "6.12", Variant::Patched),
-            ("6.12-base", "6.12", Variant::Unpatched),
-        ] {
+        for (name, base, variant) in
+            [("6.12", "6.12", Variant::Patched), ("6.12-base", "6.12", Variant::Unpatched)]
+        {
             let parsed: KernelName = name.parse().unwrap();
             assert_eq!(parsed, KernelName::Base(base.into(), variant));
             assert_eq!(parsed.to_string(), name);
@@ -171,9 +165,6 @@ mod tests {
         std::fs::write(boot.join("bzImage"), "x").unwrap();
         assert_eq!(config_of(&boot.join("bzImage")), None);
         std::fs::write(tree.path().join(".config"), "CONFIG_HZ=250\n").unwrap();
-        assert_eq!(
-            config_of(&boot.join("bzImage")),
-            Some(tree.path().join(".config"))
-        );
+        assert_eq!(config_of(&boot.join("bzImage")), Some(tree.path().join(".config")));
     }
 }

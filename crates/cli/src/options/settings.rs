@@ -37,9 +37,11 @@ impl Args for SettingOptions {
 impl FromArgMatches for SettingOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |setting: HostSetting| matches.get_many(setting.name);
-        Ok(SettingOptions(HOST_SETTINGS.map(|setting| {
-            given(setting).map_or(Vec::new(), |values| values.copied().collect())
-        })))
+        Ok(SettingOptions(
+            HOST_SETTINGS.map(|setting| {
+                given(setting).map_or(Vec::new(), |values| values.copied().collect())
+            }),
+        ))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -70,9 +72,7 @@ impl SettingOptions {
                 let mut settings = *settings;
                 settings.set(setting.name, value).map(|()| settings)
             };
-            let pairs = all
-                .iter()
-                .flat_map(|one| values.iter().map(|value| with(one, *value)));
+            let pairs = all.iter().flat_map(|one| values.iter().map(|value| with(one, *value)));
             all = pairs.collect::<Result<_, _>>()?;
         }
         Ok(all)

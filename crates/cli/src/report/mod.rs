@@ -42,19 +42,13 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     output::check(output, files)?;
     let mut read_files = Vec::new();
     for (number, path) in files.iter().enumerate() {
-        if files[..number]
-            .iter()
-            .any(|other| output::same(other, path))
-        {
+        if files[..number].iter().any(|other| output::same(other, path)) {
             return Err(usage(format!(
                 "{} is named twice\nhint: name every file once",
                 path.display()
             )));
         }
-        read_files.push((
-            path.display().to_string(),
-            input::results("report on", path)?,
-        ));
+        read_files.push((path.display().to_string(), input::results("report on", path)?));
     }
     output::write(output, &paratick_view::html(&Input::of(read_files))?)
 }

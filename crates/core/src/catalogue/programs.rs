@@ -154,15 +154,10 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
 pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
     let program = planned.program.as_ref().filter(|one| !one.in_place)?;
     if is_io(planned) {
-        let command = io()
-            .into_iter()
-            .find(|job| job.category == "seqwr")?
-            .command;
+        let command = io().into_iter().find(|job| job.category == "seqwr")?.command;
         return Some(Program {
             // A file system in memory may not know O_DIRECT.
-            command: command
-                .replace(IO_DEVICE, "disk")
-                .replace(" --buffered=0", ""),
+            command: command.replace(IO_DEVICE, "disk").replace(" --buffered=0", ""),
             ..program.clone()
         });
     }
@@ -261,12 +256,7 @@ impl IoSpec {
 }
 
 fn run_of(name: &str, program: Program) -> PlannedWorkload {
-    PlannedWorkload {
-        workload: name.into(),
-        work: 1,
-        unit: "runs".into(),
-        program: Some(program),
-    }
+    PlannedWorkload { workload: name.into(), work: 1, unit: "runs".into(), program: Some(program) }
 }
 
 #[cfg(test)]
@@ -292,14 +282,9 @@ mod tests {
 
     #[test]
     fn every_workload_of_parsec_has_one_program() {
-        let stood_for: Vec<_> = programs()
-            .iter()
-            .map(|one| one.stands_for.as_str())
-            .collect();
+        let stood_for: Vec<_> = programs().iter().map(|one| one.stands_for.as_str()).collect();
         assert_eq!(stood_for, PARSEC);
-        assert!(kernels()
-            .iter()
-            .all(|kernel| PARSEC.contains(&kernel.stands_for.as_str())));
+        assert!(kernels().iter().all(|kernel| PARSEC.contains(&kernel.stands_for.as_str())));
         let names: BTreeSet<_> = programs().iter().map(|one| &one.name).collect();
         assert_eq!(names.len(), PARSEC.len());
     }
@@ -316,17 +301,10 @@ mod tests {
     #[test]
     fn commands_get_the_number_of_threads_and_nothing_is_left_to_fill_in() {
         for program in programs() {
-            assert!(
-                !program.sequential.contains("{threads}"),
-                "{}",
-                program.name
-            );
+            assert!(!program.sequential.contains("{threads}"), "{}", program.name);
             assert!(program.parallel.contains("{threads}"), "{}", program.name);
             let command = program.planned(Some(16)).program.unwrap().command;
-            assert!(
-                command.contains("16") && !command.contains("{threads}"),
-                "{command}"
-            );
+            assert!(command.contains("16") && !command.contains("{threads}"), "{command}");
         }
         for job in io() {
             let whole = format!("--size={} ", IO_DISK);

@@ -31,13 +31,13 @@ pub struct Set {
     /// Measured to see what another cost changes: nobody replaces it.
     pub keeps_cost: bool,
     /// None: nobody has measured it.
-    pub takes: Option<Takes>,
+    pub takes: Option<CpuTime>,
     pub parallel_clock: bool,
 }
 
 /// CPU time in seconds that the lab takes: whole runs on one machine, divided up by estimate.
 #[derive(Clone, Copy, Debug)]
-pub struct Takes {
+pub struct CpuTime {
     /// To boot a guest (or a group of guests) and prepare what runs in it.
     pub guest: f64,
     /// For one run of each workload in it.
@@ -53,20 +53,13 @@ pub enum Scale {
 }
 
 pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
-    let plain = |tick: &TickMode| Mode {
-        tick: *tick,
-        poll: false,
-    };
+    let plain = |tick: &TickMode| Mode { tick: *tick, poll: false };
     ticks.iter().map(plain).collect()
 }
 
 /// The paper's baseline, today's kernel, and paratick.
 pub fn papers_modes() -> Vec<Mode> {
-    modes(&[
-        TickMode::TicklessStop,
-        TickMode::Tickless,
-        TickMode::Paratick,
-    ])
+    modes(&[TickMode::TicklessStop, TickMode::Tickless, TickMode::Paratick])
 }
 
 /// vCPUs that a guest can have: its host has one CPU more, and at most 128.
@@ -115,7 +108,7 @@ pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
         disk: reads.then_some(DISK),
         exit_cost_ns: 0,
         keeps_cost: false,
-        takes: (vcpus <= 4).then(|| Takes::of(12.0, workloads.len() as f64)),
+        takes: (vcpus <= 4).then(|| CpuTime::of(12.0, workloads.len() as f64)),
         parallel_clock: false,
     }
 }
@@ -139,26 +132,21 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
                 Scale::Quick => TABLE1_SYNCS_QUICK,
                 Scale::Full => TABLE1_SYNCS,
             };
-            let planned = [
-                of_table1(names[0], TABLE1_IDLE[several]),
-                of_table1(names[1], syncs[several]),
-            ];
+            let planned =
+                [of_table1(names[0], TABLE1_IDLE[several]), of_table1(names[1], syncs[several])];
             Set {
                 bench: "table1",
                 name: format!("table1-{guests}"),
-                plan: Plan {
-                    guests,
-                    ..Plan::new(vcpus, every, planned, rounds, repeats)
-                },
+                plan: Plan { guests, ..Plan::new(vcpus, every, planned, rounds, repeats) },
                 memory: Size::mib(256),
                 disk: None,
                 exit_cost_ns: 0,
                 keeps_cost: false,
                 takes: Some(match (guests, scale) {
-                    (1, Scale::Quick) => Takes::of(15.0, 30.0),
-                    (1, Scale::Full) => Takes::of(15.0, 47.0),
-                    (_, Scale::Quick) => Takes::of(80.0, 37.0),
-                    (_, Scale::Full) => Takes::of(80.0, 60.0),
+                    (1, Scale::Quick) => CpuTime::of(15.0, 30.0),
+                    (1, Scale::Full) => CpuTime::of(15.0, 47.0),
+                    (_, Scale::Quick) => CpuTime::of(80.0, 37.0),
+                    (_, Scale::Full) => CpuTime::of(80.0, 60.0),
                 }),
                 parallel_clock: true,
             }
@@ -215,22 +203,19 @@ impl std::str::FromStr for GuestSize {
         let named = Self::PAPERS.into_iter();
         let mut named = named.filter(|size| size.name() == Some(text));
         let number = || text.parse().ok().filter(|vcpus| VCPUS.contains(vcpus));
-        named
-            .next()
-            .or_else(|| number().map(GuestSize))
-            .ok_or_else(|| {
-                let (least, most) = (VCPUS.start(), VCPUS.end());
-                format!(
-                    "no such size\nhint: give small, medium or large, or a number of vCPUs \
+        named.next().or_else(|| number().map(GuestSize)).ok_or_else(|| {
+            let (least, most) = (VCPUS.start(), VCPUS.end());
+            format!(
+                "no such size\nhint: give small, medium or large, or a number of vCPUs \
                     from {least} to {most}"
-                )
-            })
+            )
+        })
     }
 }
 
-impl Takes {
-    pub fn of(guest: f64, runs: f64) -> Takes {
-        Takes { guest, runs }
+impl CpuTime {
+    pub fn of(guest: f64, runs: f64) -> CpuTime {
+        CpuTime { guest, runs }
     }
 }
 
@@ -249,18 +234,16 @@ impl Set {
     pub fn estimate(&self, cpus: u32) -> Option<Duration> {
         let plan = &self.plan;
         let guests = plan.subjects.len() as f64 * f64::from(plan.rounds);
-        let Takes { guest, runs } = self.takes?;
+        let CpuTime { guest, runs } = self.takes?;
         let each = guest + runs * f64::from(plan.repeats);
-        Some(Duration::from_secs_f64(
-            each * guests / f64::from(cpus.max(1)),
-        ))
+        Some(Duration::from_secs_f64(each * guests / f64::from(cpus.max(1))))
     }
 }
 
 /// Real programs on one vCPU (section 6.1).
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(13.0, 2.75 * listed(&programs))),
+        takes: Some(CpuTime::of(13.0, 2.75 * listed(&programs))),
         ..programs_on(1, "sequential", "sequential".into(), programs, scale)
     }
 }
@@ -272,7 +255,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
     let takes = size.takes();
     let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
     Set {
-        takes: takes.map(|(guest, each)| Takes::of(guest, each * runs)),
+        takes: takes.map(|(guest, each)| CpuTime::of(guest, each * runs)),
         // CPUs that are busy at once would otherwise take each other's time.
         parallel_clock: true,
         ..set
@@ -282,7 +265,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
 /// fio on a virtio disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
-        takes: Some(Takes::of(15.0, 3.0 * jobs.len() as f64)),
+        takes: Some(CpuTime::of(15.0, 3.0 * jobs.len() as f64)),
         disk: Some(disk),
         ..programs_on(1, "io", "io".into(), jobs, scale)
     }
@@ -354,10 +337,7 @@ fn of_table1(name: &str, work: u64) -> PlannedWorkload {
     PlannedWorkload {
         workload: name.into(),
         work,
-        unit: known
-            .expect("a test holds both tables together")
-            .unit
-            .into(),
+        unit: known.expect("a test holds both tables together").unit.into(),
         program: None,
     }
 }
@@ -371,12 +351,7 @@ mod tests {
         let size = |text: &str| text.parse::<GuestSize>();
         assert_eq!(size("small"), Ok(GuestSize(4)));
         assert_eq!(size("64"), size("large"));
-        for (text, written) in [
-            ("4", "small"),
-            ("medium", "medium"),
-            ("8", "8"),
-            ("127", "127"),
-        ] {
+        for (text, written) in [("4", "small"), ("medium", "medium"), ("8", "8"), ("127", "127")] {
             assert_eq!(size(text).unwrap().to_string(), written);
         }
         for wrong in ["", "0", "128", "huge", "-1", "4.0"] {

@@ -77,10 +77,7 @@ mod tests {
             assert_eq!(quick.name.parse(), Ok(quick));
         }
         let error = "sort".parse::<Quick>().unwrap_err().to_string();
-        assert!(
-            error.contains("'sort'") && error.contains("pingpong"),
-            "{error}"
-        );
+        assert!(error.contains("'sort'") && error.contains("pingpong"), "{error}");
     }
 
     #[test]

@@ -65,10 +65,7 @@ pub struct Gates {
 
 impl Default for Gates {
     fn default() -> Gates {
-        Gates {
-            sizes: BTreeMap::from(DEFAULT_SIZES),
-            noise: DEFAULT_NOISE,
-        }
+        Gates { sizes: BTreeMap::from(DEFAULT_SIZES), noise: DEFAULT_NOISE }
     }
 }
 

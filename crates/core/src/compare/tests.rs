@@ -9,12 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn planned(name: &str) -> PlannedWorkload {
-    PlannedWorkload {
-        workload: name.into(),
-        work: 100,
-        unit: "round trips".into(),
-        program: None,
-    }
+    PlannedWorkload { workload: name.into(), work: 100, unit: "round trips".into(), program: None }
 }
 
 fn empty() -> Results {
@@ -128,16 +123,10 @@ fn what_was_not_measured_is_not_compared() {
     let report = compare(&results(&CALM), &results(&CALM), &Gates::default());
     let outcome = |figure| {
         let mut figures = report.cells[0].figures.iter();
-        figures
-            .find(|change| change.figure == figure)
-            .unwrap()
-            .outcome
+        figures.find(|change| change.figure == figure).unwrap().outcome
     };
     assert_eq!(outcome(Figure::CpuNs), Outcome::NotMeasured);
-    assert_eq!(
-        outcome(Figure::TscDeadlineWrites),
-        Outcome::NoDifferenceShown
-    );
+    assert_eq!(outcome(Figure::TscDeadlineWrites), Outcome::NoDifferenceShown);
     assert_eq!(report.count(Outcome::NotMeasured), 3);
 }
 
@@ -149,25 +138,17 @@ fn a_figure_that_was_0_can_change() {
     assert_eq!(change(&[0; 8], &[500; 8]).versus, None);
     let (none, significance) = (Outcome::NoDifferenceShown, Some(Gate::Significance));
     assert_eq!(judged(&[0; 8], &[0; 8]), (none, significance));
-    assert_eq!(
-        judged(&[0, 0, 0, 0, 0, 0, 0, 900], &[500; 8]),
-        (none, significance)
-    );
+    assert_eq!(judged(&[0, 0, 0, 0, 0, 0, 0, 900], &[500; 8]), (none, significance));
     assert_eq!(judged(&[0; 8], &[10; 8]), (none, Some(Gate::Size)));
 }
 
 #[test]
 fn gates_can_be_moved() {
-    let strict = Gates {
-        noise: 0.0,
-        sizes: BTreeMap::new(),
-    };
+    let strict = Gates { noise: 0.0, sizes: BTreeMap::new() };
     let report = compare(&results(&CALM), &results(&shifted(6)), &strict);
     assert_eq!(report.cells[0].figures[0].outcome, Outcome::More);
     let same = compare(&results(&CALM), &results(&CALM), &strict);
-    assert!(same
-        .figures()
-        .all(|(_, change)| !change.outcome.is_change()));
+    assert!(same.figures().all(|(_, change)| !change.outcome.is_change()));
 }
 
 #[test]
@@ -187,10 +168,7 @@ fn cells_that_did_something_else_are_not_compared() {
     after.cells[0].work = 200;
     let report = compare(&results(&CALM), &after, &Gates::default());
     assert!(report.cells.is_empty() && report.only_after.is_empty());
-    assert_eq!(
-        report.unlike[0].why,
-        "did 100 round trips before and 200 round trips after"
-    );
+    assert_eq!(report.unlike[0].why, "did 100 round trips before and 200 round trips after");
     let mut after = results(&CALM);
     after.plan.workloads[0].program = Some(Program {
         command: "sort data".into(),
@@ -205,10 +183,7 @@ fn cells_that_did_something_else_are_not_compared() {
 #[test]
 fn doubtful_samples_are_counted() {
     let mut after = results(&CALM);
-    let doubt = Fault::CountsDiffer {
-        exits: 2,
-        world_switches: 1,
-    };
+    let doubt = Fault::CountsDiffer { exits: 2, world_switches: 1 };
     after.cells[0].readings.exits.samples[3].problems = vec![doubt];
     let report = compare(&results(&CALM), &after, &Gates::default());
     assert_eq!((report.before.doubtful, report.after.doubtful), (0, 1));
@@ -238,10 +213,7 @@ fn what_differs_is_named_with_both_values() {
         vec![(what.to_string(), before.to_string(), after.to_string())]
     };
     assert_eq!(differing(|r| r.plan.guests = 4), one("guests", "1", "4"));
-    assert_eq!(
-        differing(|r| r.plan.vcpus = 16),
-        one("vCPUs of a guest", "2", "16")
-    );
+    assert_eq!(differing(|r| r.plan.vcpus = 16), one("vCPUs of a guest", "2", "16"));
     assert_eq!(
         differing(|r| r.environment.patch_set_hash = Some("0123456789abcdef".into())),
         one("guests' patches", "none or unknown", "0123456789ab")
@@ -269,10 +241,7 @@ fn only_the_options_that_differ_are_named() {
         config(&[("HZ", "1000"), ("SMP", "y"), ("KVM", "y")]);
     let found = explained(&before, &after);
     assert_eq!(found.len(), 1);
-    assert_eq!(
-        (found[0].before.as_str(), found[0].after.as_str()),
-        ("HZ=250", "HZ=1000 KVM=y")
-    );
+    assert_eq!((found[0].before.as_str(), found[0].after.as_str()), ("HZ=250", "HZ=1000 KVM=y"));
 }
 
 #[test]
@@ -294,19 +263,13 @@ fn packages_are_compared_where_both_files_name_them() {
 fn hashes_are_shown_by_their_beginning() {
     let hash = |hash: &str| {
         let (mut before, mut after) = (empty(), empty());
-        before
-            .environment
-            .hashes
-            .insert("agent".into(), "0123456789abcdef".into());
+        before.environment.hashes.insert("agent".into(), "0123456789abcdef".into());
         after.environment.hashes.insert("agent".into(), hash.into());
         let found = explained(&before, &after).remove(0);
         (found.what, found.before, found.after)
     };
     let told = |what: &str, one: &str, other: &str| (what.into(), one.into(), other.into());
-    assert_eq!(
-        hash("fedcba9876543210"),
-        told("agent", "0123456789ab", "fedcba987654")
-    );
+    assert_eq!(hash("fedcba9876543210"), told("agent", "0123456789ab", "fedcba987654"));
     let alike = told("agent", "0123456789abcdef", "0123456789abcxxx");
     assert_eq!(hash("0123456789abcxxx"), alike);
 }
@@ -323,17 +286,10 @@ fn guests_side_by_side_are_not_compared_with_one() {
 #[test]
 fn a_host_setting_and_the_number_of_vcpus_are_a_part_of_the_key() {
     let mut after = results(&CALM);
-    after.cells[0]
-        .subject
-        .host
-        .apply("halt-poll=200000")
-        .unwrap();
+    after.cells[0].subject.host.apply("halt-poll=200000").unwrap();
     let report = compare(&results(&CALM), &after, &Gates::default());
     assert!(report.cells.is_empty());
-    assert_eq!(
-        report.only_after[0].to_string(),
-        "pingpong tickless halt-poll=200000"
-    );
+    assert_eq!(report.only_after[0].to_string(), "pingpong tickless halt-poll=200000");
     let mut after = results(&CALM);
     after.cells[0].vcpus = 16;
     let report = compare(&results(&CALM), &after, &Gates::default());

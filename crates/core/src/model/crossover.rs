@@ -67,14 +67,8 @@ fn equal(keeps: TickModel, stops: TickModel, vm: &Vm, estimate: Estimate) -> Opt
 fn with_idle_period(vm: &Vm, period: f64) -> Vm {
     let (load, rate) = (vm.load, (1.0 - vm.load.busy) / period);
     let wakes = match load.idle_periods() {
-        0.0 => Wakes {
-            ipi: rate,
-            ..Wakes::default()
-        },
+        0.0 => Wakes { ipi: rate, ..Wakes::default() },
         all => load.wakes.scaled(rate / all),
     };
-    Vm {
-        load: Load { wakes, ..load },
-        ..*vm
-    }
+    Vm { load: Load { wakes, ..load }, ..*vm }
 }

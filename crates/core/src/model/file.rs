@@ -49,13 +49,7 @@ pub enum BadGuests {
     #[error("{name}: {problem}")]
     Load { name: String, problem: BadLoad },
     #[error("{name}: {key} = {value}\nhint: {key} is a whole number from {least} to {most}")]
-    Number {
-        name: String,
-        key: &'static str,
-        value: u32,
-        least: u32,
-        most: u32,
-    },
+    Number { name: String, key: &'static str, value: u32, least: u32, most: u32 },
     #[error("time = 0\nhint: exits are counted over a time, such as 10s")]
     NoTime,
 }
@@ -70,10 +64,7 @@ impl Workload {
         match (self.time, self.vms.is_empty()) {
             (Nanos(0), _) => Err(BadGuests::NoTime),
             (_, true) => Err(BadGuests::None),
-            _ => (1..)
-                .zip(&self.vms)
-                .map(|(number, guests)| guests.vm(number))
-                .collect(),
+            _ => (1..).zip(&self.vms).map(|(number, guests)| guests.vm(number)).collect(),
         }
     }
 }
@@ -85,9 +76,7 @@ impl Guests {
 
     /// What to call the guests of the `number`th table.
     pub fn title(&self, number: usize) -> String {
-        self.name
-            .clone()
-            .unwrap_or_else(|| format!("[[vm]] {number}"))
+        self.name.clone().unwrap_or_else(|| format!("[[vm]] {number}"))
     }
 
     fn vm(&self, number: usize) -> Result<Vm, BadGuests> {
@@ -103,13 +92,7 @@ impl Guests {
             if !range.contains(&value) {
                 let (least, most) = range.into_inner();
                 let name = self.title(number);
-                return Err(BadGuests::Number {
-                    name,
-                    key,
-                    value,
-                    least,
-                    most,
-                });
+                return Err(BadGuests::Number { name, key, value, least, most });
             }
         }
         let load = Load::new(self.load, self.idle_period, self.woken_by);
@@ -119,10 +102,7 @@ impl Guests {
             hz: Hz(self.hz),
             host_hz: Hz(host_hz),
             in_turns: 1,
-            load: load.map_err(|problem| BadGuests::Load {
-                name: self.title(number),
-                problem,
-            })?,
+            load: load.map_err(|problem| BadGuests::Load { name: self.title(number), problem })?,
         })
     }
 }
@@ -136,9 +116,7 @@ fn ten_seconds() -> Nanos {
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-    String::deserialize(deserializer)?
-        .parse()
-        .map_err(D::Error::custom)
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
 fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {

@@ -115,12 +115,7 @@ impl Load {
             None if load == 0.0 => 0.0,
             None => return Err(BadLoad::NoIdlePeriod(load)),
         };
-        Ok(Load {
-            busy: load,
-            in_guest: load,
-            ticked: 0.0,
-            wakes: Wakes::only(woken_by, rate),
-        })
+        Ok(Load { busy: load, in_guest: load, ticked: 0.0, wakes: Wakes::only(woken_by, rate) })
     }
 
     /// Idle periods per second: the paper's (1 − L) / T_idle.

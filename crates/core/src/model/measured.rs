@@ -26,9 +26,7 @@ pub struct Observed {
 /// What all samples of a cell say; those that say too little are left out.
 pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
     let samples = cell.samples().iter();
-    samples
-        .filter_map(|sample| observe(results, cell, sample))
-        .collect()
+    samples.filter_map(|sample| observe(results, cell, sample)).collect()
 }
 
 /// The load of a sample of `cell`: how busy from the guests' idle time, idle periods from the
@@ -59,11 +57,7 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
             wakes: wakes.scaled(1.0 / vcpu_seconds),
         },
     };
-    Some(Observed {
-        vm,
-        time,
-        exits: exits.clone(),
-    })
+    Some(Observed { vm, time, exits: exits.clone() })
 }
 
 /// Seconds in guest mode, all vCPUs together: instructions, where each is so many nanoseconds.
@@ -83,10 +77,7 @@ fn ticked(sample: &Sample, hz: Hz, time: Nanos) -> f64 {
 /// Of `vcpus`, how many the host handles one after the other: all in the lab, unless each of its
 /// CPUs has its own clock.
 fn in_turns(configuration: &Configuration, vcpus: u32) -> u32 {
-    match (
-        configuration.ns_per_instruction,
-        configuration.parallel_clock,
-    ) {
+    match (configuration.ns_per_instruction, configuration.parallel_clock) {
         (Some(_), false) => vcpus,
         _ => 1,
     }
@@ -102,11 +93,7 @@ struct Events {
 impl Events {
     fn of(exits: &BTreeMap<Cause, u64>) -> Events {
         let count = |cause| exits.get(&cause).copied().unwrap_or(0) as f64;
-        Events {
-            halts: count(Cause::Halt),
-            ipis: count(Cause::Ipi),
-            io: count(Cause::Io),
-        }
+        Events { halts: count(Cause::Halt), ipis: count(Cause::Ipi), io: count(Cause::Io) }
     }
 
     /// Idle periods by what ended them.  Each IPI and each I/O request is taken to have ended one;
@@ -153,8 +140,7 @@ pub struct Predicted {
 pub fn predict_all(model: TickModel, observed: &[Observed]) -> Option<Predicted> {
     let exits = |estimate| -> Vec<Exits> {
         let each = observed.iter();
-        each.map(|one| predict(model, &[one.vm], one.time, estimate))
-            .collect()
+        each.map(|one| predict(model, &[one.vm], one.time, estimate)).collect()
     };
     let timer = |estimate| {
         let timer: Vec<f64> = exits(estimate).iter().map(Exits::timer).collect();

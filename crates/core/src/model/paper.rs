@@ -13,11 +13,7 @@ pub fn periodic(hz: Hz) -> Exits {
 /// period stops it once and arms it once.
 pub fn tickless(hz: Hz, load: &Load) -> Exits {
     let idle = load.idle_periods();
-    let restarts = Exits::of([
-        (Cause::Arm, idle),
-        (Cause::Stop, idle),
-        (Cause::Expiry, 0.0),
-    ]);
+    let restarts = Exits::of([(Cause::Arm, idle), (Cause::Stop, idle), (Cause::Expiry, 0.0)]);
     ticks(f64::from(hz.0) * load.busy) + restarts
 }
 
@@ -27,17 +23,9 @@ pub fn tickless(hz: Hz, load: &Load) -> Exits {
 /// calls their number "negligible" (4.2).
 pub fn paratick(load: &Load, estimate: Estimate) -> Exits {
     let armed = estimate.pick(0.0, 0.0, load.idle_periods());
-    Exits::of([
-        (Cause::Arm, armed),
-        (Cause::Stop, 0.0),
-        (Cause::Expiry, armed),
-    ])
+    Exits::of([(Cause::Arm, armed), (Cause::Stop, 0.0), (Cause::Expiry, armed)])
 }
 
 fn ticks(rate: f64) -> Exits {
-    Exits::of([
-        (Cause::Arm, rate),
-        (Cause::Stop, 0.0),
-        (Cause::Expiry, rate),
-    ])
+    Exits::of([(Cause::Arm, rate), (Cause::Stop, 0.0), (Cause::Expiry, rate)])
 }

@@ -46,26 +46,13 @@ const fn scenario(
     periodic: u32,
     tickless: u32,
 ) -> Scenario {
-    Scenario {
-        name,
-        vms,
-        busy,
-        periodic,
-        tickless,
-    }
+    Scenario { name, vms, busy, periodic, tickless }
 }
 
 impl Scenario {
     /// The scenario's guests, whose vCPUs all have this load.
     pub fn vm(&self, load: Load) -> Vm {
-        Vm {
-            count: self.vms,
-            vcpus: VCPUS,
-            hz: HZ,
-            host_hz: HZ,
-            in_turns: 1,
-            load,
-        }
+        Vm { count: self.vms, vcpus: VCPUS, hz: HZ, host_hz: HZ, in_turns: 1, load }
     }
 
     /// By the formula of 3.1, as it is written.
@@ -117,32 +104,16 @@ const AS_WRITTEN: Counting = Counting {
 /// The formulas as written, and every single change that halves their periodic ticks.
 pub const COUNTINGS: [Counting; 6] = [
     AS_WRITTEN,
-    Counting {
-        what: "1 a tick, 2 an idle period",
-        per_tick: 1.0,
-        ..AS_WRITTEN
-    },
+    Counting { what: "1 a tick, 2 an idle period", per_tick: 1.0, ..AS_WRITTEN },
     Counting {
         what: "1 a tick, 1 an idle period",
         per_tick: 1.0,
         per_idle_period: 1.0,
         ..AS_WRITTEN
     },
-    Counting {
-        what: "as written, with 125 Hz",
-        hz: Hz(125),
-        ..AS_WRITTEN
-    },
-    Counting {
-        what: "as written, with 8 vCPUs",
-        vcpus: 8,
-        ..AS_WRITTEN
-    },
-    Counting {
-        what: "as written, in 5 s",
-        time: Nanos(5 * Nanos::SECOND.0),
-        ..AS_WRITTEN
-    },
+    Counting { what: "as written, with 125 Hz", hz: Hz(125), ..AS_WRITTEN },
+    Counting { what: "as written, with 8 vCPUs", vcpus: 8, ..AS_WRITTEN },
+    Counting { what: "as written, in 5 s", time: Nanos(5 * Nanos::SECOND.0), ..AS_WRITTEN },
 ];
 
 impl Counting {

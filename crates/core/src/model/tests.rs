@@ -18,14 +18,7 @@ const EVERY: [TickModel; 8] = [
 ];
 
 fn vm(load: Load) -> Vm {
-    Vm {
-        count: 1,
-        vcpus: 16,
-        hz: Hz(250),
-        host_hz: Hz(250),
-        in_turns: 1,
-        load,
-    }
+    Vm { count: 1, vcpus: 16, hz: Hz(250), host_hz: Hz(250), in_turns: 1, load }
 }
 
 fn ten_seconds(model: TickModel, load: Load) -> Exits {
@@ -41,19 +34,12 @@ fn any_load() -> impl Strategy<Value = Load> {
     let rate = || prop_oneof![Just(0.0), 0.0..20_000.0];
     let wakes = (rate(), rate(), rate(), rate());
     let shares = (0.0..=1.0, 0.0..=1.0, 0.0..=1.0);
-    (shares, wakes).prop_map(
-        |((busy, in_guest, ticked), (ipi, device, sleep, kernel))| Load {
-            ticked,
-            busy,
-            in_guest: busy * in_guest,
-            wakes: Wakes {
-                ipi,
-                device,
-                sleep,
-                kernel,
-            },
-        },
-    )
+    (shares, wakes).prop_map(|((busy, in_guest, ticked), (ipi, device, sleep, kernel))| Load {
+        ticked,
+        busy,
+        in_guest: busy * in_guest,
+        wakes: Wakes { ipi, device, sleep, kernel },
+    })
 }
 
 fn any_vm() -> impl Strategy<Value = Vm> {
@@ -194,25 +180,13 @@ proptest! {
 #[test]
 fn the_formulas_give_what_the_paper_says_of_them() {
     let idle = Load::new(0.0, None, WokenBy::Ipi).unwrap();
-    assert_eq!(
-        ten_seconds(TickModel::FormulaPeriodic, idle).managing(),
-        80_000.0
-    );
-    assert_eq!(
-        ten_seconds(TickModel::FormulaTickless, idle).managing(),
-        0.0
-    );
+    assert_eq!(ten_seconds(TickModel::FormulaPeriodic, idle).managing(), 80_000.0);
+    assert_eq!(ten_seconds(TickModel::FormulaTickless, idle).managing(), 0.0);
     let busy = Load::new(1.0, None, WokenBy::Ipi).unwrap();
-    assert_eq!(
-        ten_seconds(TickModel::FormulaTickless, busy).managing(),
-        80_000.0
-    );
+    assert_eq!(ten_seconds(TickModel::FormulaTickless, busy).managing(), 80_000.0);
     // 2 × 10 × 16 × (0.5 × 250 + 0.5 / 8 ms).
     let half = load(0.5, 8_000_000, WokenBy::Ipi);
-    assert!(near(
-        ten_seconds(TickModel::FormulaTickless, half).managing(),
-        60_000.0
-    ));
+    assert!(near(ten_seconds(TickModel::FormulaTickless, half).managing(), 60_000.0));
 }
 
 #[test]
@@ -232,19 +206,12 @@ fn an_idle_vcpu_costs_nothing_where_its_tick_can_stop() {
 #[test]
 fn a_busy_vcpu_pays_two_exits_a_tick_unless_the_host_brings_it() {
     let busy = Load::new(1.0, None, WokenBy::Ipi).unwrap();
-    for model in [
-        TickModel::Periodic,
-        TickModel::Tickless,
-        TickModel::TicklessStop,
-    ] {
+    for model in [TickModel::Periodic, TickModel::Tickless, TickModel::TicklessStop] {
         assert_eq!(ten_seconds(model, busy).managing(), 80_000.0, "{model}");
         assert_eq!(ten_seconds(model, busy).timer(), 120_000.0, "{model}");
     }
     assert!(ten_seconds(TickModel::Paratick, busy).managing() < 100.0);
-    assert_eq!(
-        ten_seconds(TickModel::PostedDeadlines, busy).timer(),
-        40_000.0
-    );
+    assert_eq!(ten_seconds(TickModel::PostedDeadlines, busy).timer(), 40_000.0);
 }
 
 #[test]
@@ -271,19 +238,10 @@ fn kvm_needs_a_timer_where_the_hosts_tick_cannot_carry_the_guests() {
 #[test]
 fn a_vcpu_without_idle_time_needs_no_idle_period_and_others_do() {
     let zero = Some(Nanos(0));
-    assert_eq!(
-        Load::new(0.5, zero, WokenBy::Ipi),
-        Err(BadLoad::NoTime(0.5))
-    );
-    assert_eq!(
-        Load::new(0.5, None, WokenBy::Ipi),
-        Err(BadLoad::NoIdlePeriod(0.5))
-    );
+    assert_eq!(Load::new(0.5, zero, WokenBy::Ipi), Err(BadLoad::NoTime(0.5)));
+    assert_eq!(Load::new(0.5, None, WokenBy::Ipi), Err(BadLoad::NoIdlePeriod(0.5)));
     assert!(Load::new(f64::NAN, None, WokenBy::Ipi).is_err());
-    assert_eq!(
-        Load::new(1.0, zero, WokenBy::Ipi).unwrap().idle_periods(),
-        0.0
-    );
+    assert_eq!(Load::new(1.0, zero, WokenBy::Ipi).unwrap().idle_periods(), 0.0);
 }
 
 /// The arms of a vCPU in a second for each of its idle periods, those of its running ticks aside.
@@ -336,10 +294,7 @@ fn the_deadline_server_is_put_off_twenty_times_a_second_at_most() {
 fn the_crossover_is_nowhere_for_a_vcpu_that_is_never_idle() {
     let busy = vm(Load::new(1.0, None, WokenBy::Ipi).unwrap());
     let found = crossover(&busy, 1);
-    assert_eq!(
-        (found.formulas, found.statement, found.kernels),
-        (None, None, None)
-    );
+    assert_eq!((found.formulas, found.statement, found.kernels), (None, None, None));
 }
 
 mod of_table_1 {
@@ -348,26 +303,17 @@ mod of_table_1 {
     #[test]
     fn the_printed_periodic_row_is_half_of_the_formula() {
         for scenario in SCENARIOS {
-            assert_eq!(
-                scenario.formula_periodic() / 2.0,
-                f64::from(scenario.periodic)
-            );
+            assert_eq!(scenario.formula_periodic() / 2.0, f64::from(scenario.periodic));
         }
     }
 
     #[test]
     fn one_reading_makes_all_eight_cells_agree() {
         let reading = agreeing();
-        assert_eq!(
-            (reading.load, reading.tickless),
-            (Some(1.0), Some(60_000.0))
-        );
+        assert_eq!((reading.load, reading.tickless), (Some(1.0), Some(60_000.0)));
         for scenario in SCENARIOS {
             let vms = f64::from(scenario.vms);
-            assert_eq!(
-                vms * reading.counting.periodic(),
-                f64::from(scenario.periodic)
-            );
+            assert_eq!(vms * reading.counting.periodic(), f64::from(scenario.periodic));
             let tickless = match scenario.busy {
                 true => reading.tickless.unwrap(),
                 false => reading.counting.tickless(0.0, 0.0),
@@ -379,16 +325,10 @@ mod of_table_1 {
     #[test]
     fn every_reading_that_holds_gives_60_000_again() {
         let all = readings();
-        let holds: Vec<_> = all
-            .iter()
-            .filter(|reading| reading.load.is_some())
-            .collect();
+        let holds: Vec<_> = all.iter().filter(|reading| reading.load.is_some()).collect();
         assert!(!holds.is_empty() && holds.len() < all.len());
         for reading in holds {
-            assert!(
-                (reading.tickless.unwrap() - 60_000.0).abs() < 1e-6,
-                "{reading:?}"
-            );
+            assert!((reading.tickless.unwrap() - 60_000.0).abs() < 1e-6, "{reading:?}");
             // And by the formula of 3.2 itself, where it is taken as written.
             let counting = reading.counting;
             if counting == COUNTINGS[0] {
@@ -405,10 +345,7 @@ mod of_table_1 {
     #[test]
     fn not_every_thread_can_block_a_thousand_times_a_second() {
         let each = |reading: &Reading| reading.syncs == Syncs::OfEachThread;
-        assert!(readings()
-            .iter()
-            .filter(|r| each(r))
-            .all(|r| r.load.is_none()));
+        assert!(readings().iter().filter(|r| each(r)).all(|r| r.load.is_none()));
     }
 
     #[test]

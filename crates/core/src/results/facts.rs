@@ -64,23 +64,10 @@ const UNKNOWN: &str = "none or unknown";
 /// A hash is told apart by its beginning.
 const HASH: usize = 12;
 
-const PRINTED: Meets = Meets {
-    printed: true,
-    resume: false,
-    compare: Compare::Explains,
-};
-const EXPLAINS: Meets = Meets {
-    printed: false,
-    ..PRINTED
-};
-const BINDS: Meets = Meets {
-    resume: true,
-    ..PRINTED
-};
-const HIDDEN: Meets = Meets {
-    printed: false,
-    ..BINDS
-};
+const PRINTED: Meets = Meets { printed: true, resume: false, compare: Compare::Explains };
+const EXPLAINS: Meets = Meets { printed: false, ..PRINTED };
+const BINDS: Meets = Meets { resume: true, ..PRINTED };
+const HIDDEN: Meets = Meets { printed: false, ..BINDS };
 
 const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) -> Fact {
     Fact { name, value, meets }
@@ -90,50 +77,22 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 pub const FACTS: [Fact; 28] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
-    fact(
-        "guests",
-        Meets {
-            compare: Compare::Blocks,
-            ..HIDDEN
-        },
-        |r| text(r.plan.guests),
-    ),
-    fact("guests' kernel", PRINTED, |r| {
-        said(&r.environment.kernel_version)
-    }),
-    fact("guests' patches", PRINTED, |r| {
-        hash(r.environment.patch_set_hash.as_deref())
-    }),
-    fact("guests' kernel image", HIDDEN, |r| {
-        hash(Some(&of(r).kernel_sha256))
-    }),
-    fact("host's kernel", PRINTED, |r| {
-        said(&r.environment.host_kernel_version)
-    }),
-    fact("host's patches", PRINTED, |r| {
-        hash(r.environment.host_patch_set_hash.as_deref())
-    }),
-    fact("host's kernel image", HIDDEN, |r| {
-        hash(Some(&of(r).host_kernel_sha256))
-    }),
+    fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
+    fact("guests' kernel", PRINTED, |r| said(&r.environment.kernel_version)),
+    fact("guests' patches", PRINTED, |r| hash(r.environment.patch_set_hash.as_deref())),
+    fact("guests' kernel image", HIDDEN, |r| hash(Some(&of(r).kernel_sha256))),
+    fact("host's kernel", PRINTED, |r| said(&r.environment.host_kernel_version)),
+    fact("host's patches", PRINTED, |r| hash(r.environment.host_patch_set_hash.as_deref())),
+    fact("host's kernel image", HIDDEN, |r| hash(Some(&of(r).host_kernel_sha256))),
     fact("guests' tick rate", PRINTED, |r| maybe(of(r).hz)),
     fact("guests' kernel options", EXPLAINS, |r| {
-        of(r)
-            .kernel_config
-            .clone()
-            .map_or(Value::Unknown, Value::Options)
+        of(r).kernel_config.clone().map_or(Value::Unknown, Value::Options)
     }),
-    fact("memory of a guest", BINDS, |r| {
-        text(Size(of(r).guest_memory_bytes))
-    }),
+    fact("memory of a guest", BINDS, |r| text(Size(of(r).guest_memory_bytes))),
     fact("host's CPUs", BINDS, |r| text(of(r).host_cpus)),
-    fact("host's memory", BINDS, |r| {
-        text(Size(of(r).host_memory_bytes))
-    }),
+    fact("host's memory", BINDS, |r| text(Size(of(r).host_memory_bytes))),
     fact("host", BINDS, |r| host(of(r))),
-    fact("time of an instruction", BINDS, |r| {
-        maybe(of(r).ns_per_instruction.map(ns))
-    }),
+    fact("time of an instruction", BINDS, |r| maybe(of(r).ns_per_instruction.map(ns))),
     fact("cost of a world switch", BINDS, |r| {
         match of(r).exit_cost_ns.unwrap_or(0) {
             // Older files say null where newer ones say 0.
@@ -145,33 +104,16 @@ pub const FACTS: [Fact; 28] = [
         true => text("shared by CPUs that run at once"),
         false => text("the sum of all CPUs' instructions"),
     }),
-    fact("package", BINDS, |r| {
-        Value::Named(r.environment.packages.clone())
-    }),
-    fact("QEMU", BINDS, |r| {
-        maybe(r.environment.qemu_version.as_ref())
-    }),
+    fact("package", BINDS, |r| Value::Named(r.environment.packages.clone())),
+    fact("QEMU", BINDS, |r| maybe(r.environment.qemu_version.as_ref())),
     fact("agent", HIDDEN, |r| known(r, "agent")),
     fact("QEMU's program", HIDDEN, |r| known(r, "qemu")),
     fact("emulator's plugin", HIDDEN, |r| known(r, "plugin")),
-    fact("processor, kernel and KVM of the host", HIDDEN, |r| {
-        known(r, "host")
-    }),
+    fact("processor, kernel and KVM of the host", HIDDEN, |r| known(r, "host")),
     fact("paratick", EXPLAINS, |r| text(&r.tool_version)),
-    fact("machine's processor", PRINTED, |r| {
-        said(&r.environment.machine.cpu)
-    }),
-    fact("machine's CPUs", PRINTED, |r| {
-        text(r.environment.machine.cpus)
-    }),
-    fact(
-        "machine",
-        Meets {
-            compare: Compare::Ignores,
-            ..PRINTED
-        },
-        |r| machine(&r.environment),
-    ),
+    fact("machine's processor", PRINTED, |r| said(&r.environment.machine.cpu)),
+    fact("machine's CPUs", PRINTED, |r| text(r.environment.machine.cpus)),
+    fact("machine", Meets { compare: Compare::Ignores, ..PRINTED }, |r| machine(&r.environment)),
 ];
 
 fn of(results: &Results) -> &Configuration {
@@ -217,14 +159,8 @@ fn host(configuration: &Configuration) -> Value {
 fn machine(environment: &Environment) -> Value {
     let machine = &environment.machine;
     let memory = machine.memory_bytes as f64 / f64::from(1 << 30);
-    let distribution = machine
-        .distribution
-        .as_deref()
-        .unwrap_or("distribution not known");
-    text(format!(
-        "{memory:.1} GiB, {}, {distribution}",
-        machine.kernel_version
-    ))
+    let distribution = machine.distribution.as_deref().unwrap_or("distribution not known");
+    text(format!("{memory:.1} GiB, {}, {distribution}", machine.kernel_version))
 }
 
 impl Fact {
@@ -234,10 +170,8 @@ impl Fact {
             Value::Text(text) => text,
             Value::Hash(hash) => beginning(&hash),
             Value::Named(all) if !all.is_empty() => {
-                let all: Vec<_> = all
-                    .iter()
-                    .map(|(name, value)| format!("{name} {value}"))
-                    .collect();
+                let all: Vec<_> =
+                    all.iter().map(|(name, value)| format!("{name} {value}")).collect();
                 all.join(", ")
             }
             Value::Unknown | Value::Named(_) | Value::Options(_) => UNKNOWN.into(),
@@ -246,13 +180,7 @@ impl Fact {
 
     fn differences(&self, before: &Results, after: &Results) -> Vec<Difference> {
         let (old, new) = ((self.value)(before), (self.value)(after));
-        let one = |what: String, before, after| {
-            vec![Difference {
-                what,
-                before,
-                after,
-            }]
-        };
+        let one = |what: String, before, after| vec![Difference { what, before, after }];
         let name = self.name.to_string();
         match (&old, &new) {
             _ if old == new => Vec::new(),
@@ -283,10 +211,7 @@ fn beginning(hash: &str) -> String {
 
 fn unlike(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> String {
     let differs = |(name, value): &(&String, &String)| other.get(*name) != Some(*value);
-    let written = one
-        .iter()
-        .filter(differs)
-        .map(|(name, value)| format!("{name}={value}"));
+    let written = one.iter().filter(differs).map(|(name, value)| format!("{name}={value}"));
     match written.collect::<Vec<_>>() {
         none if none.is_empty() => "not set".to_string(),
         written => written.join(" "),
@@ -300,7 +225,5 @@ pub fn differences(
     wanted: impl Fn(Meets) -> bool,
 ) -> Vec<Difference> {
     let wanted = FACTS.iter().filter(|fact| wanted(fact.meets));
-    wanted
-        .flat_map(|fact| fact.differences(before, after))
-        .collect()
+    wanted.flat_map(|fact| fact.differences(before, after)).collect()
 }

@@ -113,10 +113,7 @@ impl Figure {
             Figure::HostInstructions => ("instructions", "executed by the host"),
             Figure::GuestInstructions => ("instructions", "executed by guests"),
             Figure::Instructions => ("instructions", "of host and guests together"),
-            Figure::CpuNs => (
-                "ns",
-                "what the host's CPUs spent: the inverse of throughput",
-            ),
+            Figure::CpuNs => ("ns", "what the host's CPUs spent: the inverse of throughput"),
             Figure::DurationNs => ("ns", "between the marks, on the host's clock"),
             Figure::GuestDurationNs => ("ns", "the same on the guest's own clock"),
             Figure::UserNs => ("ns", "time of the vCPUs in user mode"),

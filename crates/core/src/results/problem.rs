@@ -26,11 +26,7 @@ pub enum Fault {
     /// The guest, or its host, is of no use: none of its runs count.
     Guest { why: String },
     /// One workload failed while the guest went on.
-    Workload {
-        workload: String,
-        doing: Doing,
-        why: String,
-    },
+    Workload { workload: String, doing: Doing, why: String },
     /// The last guests all failed, so the rest were not tried.
     GivenUp,
     /// Two counts of the same thing.
@@ -51,10 +47,7 @@ pub enum Doing {
 
 impl Boot {
     pub fn problem(self, fault: Fault) -> Problem {
-        Problem {
-            boot: Some(self),
-            fault,
-        }
+        Problem { boot: Some(self), fault }
     }
 }
 
@@ -78,11 +71,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Guest { why } => f.write_str(why),
-            Fault::Workload {
-                workload,
-                doing,
-                why,
-            } => match doing {
+            Fault::Workload { workload, doing, why } => match doing {
                 Doing::Preparing => write!(f, "preparing {workload}: {why}"),
                 Doing::Running(run) => write!(f, "running {workload} (run {run}): {why}"),
                 Doing::CountingIdleEntries => {
@@ -90,13 +79,9 @@ impl fmt::Display for Fault {
                 }
             },
             Fault::GivenUp => f.write_str("given up: the last guests all failed"),
-            Fault::CountsDiffer {
-                exits,
-                world_switches,
-            } => write!(
-                f,
-                "{exits} exits, but the emulator counted {world_switches} world switches"
-            ),
+            Fault::CountsDiffer { exits, world_switches } => {
+                write!(f, "{exits} exits, but the emulator counted {world_switches} world switches")
+            }
             Fault::Said { text } => f.write_str(text),
         }
     }

@@ -46,28 +46,19 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
         Category::Eof => ReadError::Truncated { line: error.line() },
         _ => ReadError::NotJson(error.to_string()),
     })?;
-    let schema = value
-        .get("schema")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_string();
+    let schema = value.get("schema").and_then(Value::as_str).unwrap_or("").to_string();
     let upgraded = match schema.as_str() {
         SCHEMA => Some(value),
         "paratick-results/1" => upgrade::results(value),
         "paratick-timeline/1" => upgrade::timeline(value),
         other
-            if ["paratick-results/", "paratick-timeline/"]
-                .iter()
-                .any(|s| other.starts_with(s)) =>
+            if ["paratick-results/", "paratick-timeline/"].iter().any(|s| other.starts_with(s)) =>
         {
             return Err(ReadError::OtherVersion { found: schema })
         }
         _ => return Err(ReadError::Foreign),
     };
-    let shape = |why: String| ReadError::Shape {
-        schema: schema.clone(),
-        why,
-    };
+    let shape = |why: String| ReadError::Shape { schema: schema.clone(), why };
     let upgraded = upgraded.ok_or_else(|| shape("a field is missing or of another type".into()))?;
     serde_json::from_value(upgraded).map_err(|error| shape(error.to_string()))
 }
@@ -90,10 +81,7 @@ where
     T: Deserialize<'de>,
 {
     let all: BTreeMap<String, BTreeMap<String, T>> = BTreeMap::deserialize(from)?;
-    Ok(all
-        .into_iter()
-        .map(|(name, figures)| (name, keep_known(figures)))
-        .collect())
+    Ok(all.into_iter().map(|(name, figures)| (name, keep_known(figures))).collect())
 }
 
 fn keep_known<T>(figures: BTreeMap<String, T>) -> BTreeMap<Figure, T> {

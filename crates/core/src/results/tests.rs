@@ -11,12 +11,7 @@ fn mode(text: &str) -> Subject {
 }
 
 fn workload(name: &str) -> PlannedWorkload {
-    PlannedWorkload {
-        workload: name.into(),
-        work: 100,
-        unit: "round trips".into(),
-        program: None,
-    }
+    PlannedWorkload { workload: name.into(), work: 100, unit: "round trips".into(), program: None }
 }
 
 fn sample(round: u32, exits: u64) -> Sample {
@@ -63,16 +58,8 @@ fn measured() -> Results {
     for round in 1..=4 {
         for repeat in 0..2 {
             let noise = u64::from(round + repeat);
-            results.add(
-                &workload("pingpong"),
-                mode("tickless"),
-                sample(round, 1000 + noise),
-            );
-            results.add(
-                &workload("pingpong"),
-                mode("paratick+poll"),
-                sample(round, 400 + noise),
-            );
+            results.add(&workload("pingpong"), mode("tickless"), sample(round, 1000 + noise));
+            results.add(&workload("pingpong"), mode("paratick+poll"), sample(round, 400 + noise));
         }
     }
     results.summarize();
@@ -88,15 +75,9 @@ fn any_sample() -> impl Strategy<Value = Sample> {
         0..5,
     );
     let counts = (0u64..u64::MAX / 2, map(), causes, map(), count());
-    let counts = counts.prop_map(
-        |(total, by_reason, by_cause, msr_writes, ticks_delivered)| Counts {
-            total,
-            by_reason,
-            by_cause,
-            msr_writes,
-            ticks_delivered,
-        },
-    );
+    let counts = counts.prop_map(|(total, by_reason, by_cause, msr_writes, ticks_delivered)| {
+        Counts { total, by_reason, by_cause, msr_writes, ticks_delivered }
+    });
     (prop::option::of(counts), count(), count(), 1u32..4).prop_map(|(exits, host, guest, round)| {
         Sample {
             round,
@@ -158,10 +139,7 @@ proptest! {
 #[test]
 fn every_problem_of_a_file_has_its_own_words() {
     assert_eq!(read(" \n"), Err(ReadError::Empty));
-    assert_eq!(
-        read("{\n\"schema\": \"para"),
-        Err(ReadError::Truncated { line: 2 })
-    );
+    assert_eq!(read("{\n\"schema\": \"para"), Err(ReadError::Truncated { line: 2 }));
     assert!(matches!(read("hello"), Err(ReadError::NotJson(_))));
     assert_eq!(read("{\"results\": []}"), Err(ReadError::Foreign));
     assert_eq!(read("[1, 2]"), Err(ReadError::Foreign));
@@ -192,20 +170,14 @@ fn unknown_fields_are_ignored() {
 fn what_was_not_measured_is_null_and_has_no_summary() {
     let value = serde_json::to_value(measured()).unwrap();
     let cell = &value["cells"][0]["readings"]["exits"];
-    assert_eq!(
-        cell["samples"][0]["exits"].get("ticks_delivered"),
-        Some(&Value::Null)
-    );
+    assert_eq!(cell["samples"][0]["exits"].get("ticks_delivered"), Some(&Value::Null));
     assert_eq!(cell["summary"].get("ticks_delivered"), Some(&Value::Null));
     for field in ["world_switches", "host_instructions", "duration_ns"] {
         assert_eq!(cell["samples"][0].get(field), Some(&Value::Null), "{field}");
         assert_eq!(cell["summary"].get(field), Some(&Value::Null), "{field}");
     }
     assert_eq!(cell["summary"]["tsc_deadline_writes"]["median"], 0.0);
-    assert_eq!(
-        cell["summary"]["exits_halt"]["median"],
-        cell["summary"]["exits"]["median"]
-    );
+    assert_eq!(cell["summary"]["exits_halt"]["median"], cell["summary"]["exits"]["median"]);
     assert_eq!(cell["summary"]["exits_arm"]["high"], 0.0);
 }
 
@@ -217,10 +189,7 @@ fn modes_are_compared_with_their_baselines() {
     assert_eq!(compared.verdict, Verdict::Less);
     assert_eq!(polling.versus(mode("tickless-stop"), Figure::Exits), None);
     // A ratio to no writes at all is not given.
-    assert_eq!(
-        polling.versus(mode("tickless"), Figure::TscDeadlineWrites),
-        None
-    );
+    assert_eq!(polling.versus(mode("tickless"), Figure::TscDeadlineWrites), None);
     let base = results.cell("pingpong", mode("tickless")).unwrap();
     assert!(base.readings.exits.versus.is_empty());
 }
@@ -229,10 +198,7 @@ fn modes_are_compared_with_their_baselines() {
 fn a_guest_is_there_when_every_sample_of_it_is() {
     let mut results = results(&["tickless", "periodic"], 1);
     let tickless = mode("tickless");
-    let boot = Boot {
-        round: 1,
-        subject: tickless,
-    };
+    let boot = Boot { round: 1, subject: tickless };
     results.add(&workload("pingpong"), tickless, sample(1, 10));
     assert!(!results.has_guest(boot));
     results.add(&workload("pingpong"), tickless, sample(1, 11));
@@ -292,31 +258,15 @@ fn the_document_describes_every_field_and_no_other() {
     let readings = &mut results.cells[0].readings;
     assert!(readings.idle.is_some());
     readings.cycle = Some(cycle());
-    let boot = Boot {
-        round: 1,
-        subject: mode("tickless"),
-    };
+    let boot = Boot { round: 1, subject: mode("tickless") };
     let doing = Doing::Preparing;
     let (workload, why) = ("x264".to_string(), "it ended with code 1".to_string());
     results.problems = vec![
-        boot.problem(Fault::Workload {
-            workload,
-            doing,
-            why,
-        }),
-        boot.problem(Fault::CountsDiffer {
-            exits: 2,
-            world_switches: 1,
-        }),
-        Problem {
-            boot: None,
-            fault: Fault::Said { text: "x".into() },
-        },
+        boot.problem(Fault::Workload { workload, doing, why }),
+        boot.problem(Fault::CountsDiffer { exits: 2, world_switches: 1 }),
+        Problem { boot: None, fault: Fault::Said { text: "x".into() } },
     ];
-    results
-        .environment
-        .hashes
-        .insert("agent".into(), "0123".into());
+    results.environment.hashes.insert("agent".into(), "0123".into());
     results.plan.workloads[0].program = Some(Program {
         command: "x264 video.y4m".into(),
         prepare: None,
@@ -394,20 +344,14 @@ fn a_file_of_schema_1_is_read() {
                 "per_vcpu": [{"vcpu": 0, "exits": 7, "exits_by_reason": {"hlt": 7},
                     "exits_by_cause": {"halt": 7}, "msr_writes": {}, "ticks_delivered": 2}]},
                 {"round": 2, "repeat": 1, "exits": null},
-                {"round": 3, "repeat": 1, "exits": 9, "exits_by_reason": {}, "msr_writes": {}}]}]}"#;
+                {"round": 3, "repeat": 1, "exits": 9, "msr_writes": {}}]}]}"#;
     let mut environment = serde_json::to_value(Environment::default()).unwrap();
     environment["fingerprint"] = "0123".into();
     environment["configuration"]["halt_poll_ns"] = 200_000.into();
     let read = read(&text.replace("ENVIRONMENT", &environment.to_string())).unwrap();
     assert_eq!(read.schema, SCHEMA);
     let names: Vec<_> = read.plan.subjects.iter().map(Subject::to_string).collect();
-    assert_eq!(
-        names,
-        [
-            "tickless halt-poll=200000",
-            "paratick+poll halt-poll=200000"
-        ]
-    );
+    assert_eq!(names, ["tickless halt-poll=200000", "paratick+poll halt-poll=200000"]);
     let cell = read.cell("idle", read.plan.subjects[0]).unwrap();
     let halts = Counts {
         total: 7,
@@ -415,17 +359,9 @@ fn a_file_of_schema_1_is_read() {
         by_cause: BTreeMap::from([(Cause::Halt, 7)]),
         ..Counts::default()
     };
-    let [counted, uncounted, without_causes] = cell.samples() else {
-        panic!("three samples")
-    };
+    let [counted, uncounted, without_causes] = cell.samples() else { panic!("three samples") };
     assert_eq!(counted.exits, Some(halts.clone()));
-    assert_eq!(
-        counted.per_vcpu,
-        [Counts {
-            ticks_delivered: Some(2),
-            ..halts
-        }]
-    );
+    assert_eq!(counted.per_vcpu, [Counts { ticks_delivered: Some(2), ..halts }]);
     // From before there was a cost of a world switch.
     assert_eq!(counted.cpu_ns, Some(42));
     assert_eq!(counted.problems, [Fault::Said { text: "odd".into() }]);
@@ -451,9 +387,6 @@ fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
     let read = read(&file.to_string()).unwrap();
     assert_eq!(read.bench, "timeline");
     let (cell, found) = read.cycles().next().unwrap();
-    assert_eq!(
-        (cell.subject, cell.vcpus, cell.work),
-        (mode("paratick"), 2, 400)
-    );
+    assert_eq!((cell.subject, cell.vcpus, cell.work), (mode("paratick"), 2, 400));
     assert_eq!(*found, cycle());
 }

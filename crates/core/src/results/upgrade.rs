@@ -14,10 +14,7 @@ pub fn results(mut value: Value) -> Option<Value> {
     let host = host(file)?;
     let plan = file.get_mut("plan")?.as_object_mut()?;
     let modes = plan.remove("modes")?;
-    let subjects = modes
-        .as_array()?
-        .iter()
-        .map(|mode| json!({ "mode": mode, "host": host }));
+    let subjects = modes.as_array()?.iter().map(|mode| json!({ "mode": mode, "host": host }));
     plan.insert("subjects".into(), subjects.collect());
     for cell in file.get_mut("cells")?.as_array_mut()? {
         upgrade_cell(cell.as_object_mut()?, &host)?;
@@ -98,12 +95,7 @@ fn upgrade_cell(cell: &mut Object, host: &Value) -> Option<()> {
 fn upgrade_sample(sample: &mut Object, knows_cpu: bool) {
     let exits = counts(sample);
     sample.insert("exits".into(), exits);
-    for vcpu in sample
-        .get_mut("per_vcpu")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for vcpu in sample.get_mut("per_vcpu").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = vcpu.as_object_mut() {
             *vcpu = counts(fields);
         }

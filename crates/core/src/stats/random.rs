@@ -32,14 +32,7 @@ mod tests {
     fn the_published_sequence_comes_out() {
         let mut random = Random::new(1234567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
-        assert_eq!(
-            first,
-            [
-                6457827717110365317,
-                3203168211198807973,
-                9817491932198370423
-            ]
-        );
+        assert_eq!(first, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
     #[test]
@@ -49,9 +42,6 @@ mod tests {
         for _ in 0..70_000 {
             drawn[random.below(7)] += 1;
         }
-        assert!(
-            drawn.iter().all(|n| (9_500..10_500).contains(n)),
-            "{drawn:?}"
-        );
+        assert!(drawn.iter().all(|n| (9_500..10_500).contains(n)), "{drawn:?}");
     }
 }

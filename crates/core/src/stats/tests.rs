@@ -5,30 +5,18 @@ use proptest::prelude::*;
 fn rounds(values: &[&[f64]]) -> Vec<Observation> {
     let numbered = (1..).zip(values);
     numbered
-        .flat_map(|(round, values)| {
-            values
-                .iter()
-                .map(move |&value| Observation { round, value })
-        })
+        .flat_map(|(round, values)| values.iter().map(move |&value| Observation { round, value }))
         .collect()
 }
 
 fn any_observations(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Observation>> {
-    let one = (1u32..7, 1u32..1_000_000).prop_map(|(round, value)| Observation {
-        round,
-        value: value.into(),
-    });
+    let one = (1u32..7, 1u32..1_000_000)
+        .prop_map(|(round, value)| Observation { round, value: value.into() });
     prop::collection::vec(one, count)
 }
 
 fn scaled(observations: &[Observation], by: f64) -> Vec<Observation> {
-    observations
-        .iter()
-        .map(|seen| Observation {
-            value: seen.value * by,
-            ..*seen
-        })
-        .collect()
+    observations.iter().map(|seen| Observation { value: seen.value * by, ..*seen }).collect()
 }
 
 #[test]
@@ -61,19 +49,11 @@ fn a_difference_between_boots_widens_the_interval() {
 
 #[test]
 fn a_clear_difference_is_shown_and_a_small_one_in_noise_is_not() {
-    let base = rounds(&[
-        &[100.0, 102.0],
-        &[98.0, 101.0],
-        &[99.0, 103.0],
-        &[100.0, 99.0],
-    ]);
+    let base = rounds(&[&[100.0, 102.0], &[98.0, 101.0], &[99.0, 103.0], &[100.0, 99.0]]);
     let less = compare(&scaled(&base, 0.4), &base).unwrap();
     assert_eq!(less.verdict, Verdict::Less);
     assert!((less.ratio - 0.4).abs() < 1e-9);
-    assert_eq!(
-        compare(&scaled(&base, 2.0), &base).unwrap().verdict,
-        Verdict::More
-    );
+    assert_eq!(compare(&scaled(&base, 2.0), &base).unwrap().verdict, Verdict::More);
     let same = compare(&scaled(&base, 1.005), &base).unwrap();
     assert_eq!(same.verdict, Verdict::NoDifferenceShown);
 }
@@ -82,10 +62,7 @@ fn a_clear_difference_is_shown_and_a_small_one_in_noise_is_not() {
 fn three_boots_show_nothing_however_far_apart_and_however_many_samples() {
     let few = rounds(&[&[1.0; 6], &[2.0; 6], &[3.0; 6]]);
     let many = rounds(&[&[100.0], &[101.0], &[102.0], &[103.0]]);
-    assert_eq!(
-        compare(&few, &many).unwrap().verdict,
-        Verdict::TooFewSamples
-    );
+    assert_eq!(compare(&few, &many).unwrap().verdict, Verdict::TooFewSamples);
     let back = compare_unpaired(&many, &few).unwrap();
     assert_eq!(back.verdict, Verdict::TooFewSamples);
     let four = compare(&rounds(&[&[1.0], &[2.0], &[3.0], &[4.0]]), &many).unwrap();
@@ -103,15 +80,9 @@ fn only_rounds_that_both_have_are_compared() {
 #[test]
 fn a_ratio_to_nothing_is_not_given() {
     let some = rounds(&[&[1.0; 6]]);
-    assert_eq!(
-        compare(&some, &rounds(&[&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0]])),
-        None
-    );
+    assert_eq!(compare(&some, &rounds(&[&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0]])), None);
     assert_eq!(compare(&some, &[]), None);
-    let elsewhere = Observation {
-        round: 9,
-        value: 1.0,
-    };
+    let elsewhere = Observation { round: 9, value: 1.0 };
     assert_eq!(compare(&some, &[elsewhere]), None);
     assert_eq!(summarize(&[]), None);
 }
@@ -140,10 +111,7 @@ fn two_measurements_that_share_no_boot_are_compared_over_all_their_rounds() {
     let before = rounds(&[&[20.0, 20.0] as &[f64]; 4]);
     let after: Vec<_> = rounds(&[&[10.0, 10.0] as &[f64]; 6])
         .into_iter()
-        .map(|seen| Observation {
-            round: seen.round + 10,
-            ..seen
-        })
+        .map(|seen| Observation { round: seen.round + 10, ..seen })
         .collect();
     assert_eq!(compare(&after, &before), None);
     let compared = compare_unpaired(&after, &before).unwrap();
@@ -161,10 +129,7 @@ fn false_alarms(boots: u32, between: usize) -> usize {
         (0..boots)
             .flat_map(|round| {
                 let boot = 1000.0 + (0..12).map(|_| random.below(between) as f64).sum::<f64>();
-                [0, 1].map(|_| Observation {
-                    round,
-                    value: boot + random.below(3) as f64,
-                })
+                [0, 1].map(|_| Observation { round, value: boot + random.below(3) as f64 })
             })
             .collect()
     };

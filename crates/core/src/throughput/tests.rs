@@ -20,13 +20,7 @@ fn cell(work: u64, samples: Vec<Sample>) -> Cell {
         vcpus: 2,
         work,
         unit: "round trips".into(),
-        readings: Readings {
-            exits: Exits {
-                samples,
-                ..Exits::default()
-            },
-            ..Readings::default()
-        },
+        readings: Readings { exits: Exits { samples, ..Exits::default() }, ..Readings::default() },
     }
 }
 
@@ -53,11 +47,8 @@ fn cpu_time_is_instructions_and_the_cost_of_every_world_switch() {
 fn what_the_emulator_did_not_count_has_no_cpu_time() {
     for missing in 0..3 {
         let mut one = sample(1, 5_000_000, 1_000);
-        *[
-            &mut one.host_instructions,
-            &mut one.guest_instructions,
-            &mut one.world_switches,
-        ][missing] = None;
+        *[&mut one.host_instructions, &mut one.guest_instructions, &mut one.world_switches]
+            [missing] = None;
         assert_eq!(cpu_ns(&one, Nanos(1_400)), None);
         let (unknown, known) = (cell(100, vec![one; 6]), steady(1, 1));
         assert_eq!(relative(&unknown, &known, Nanos(0)), None);
@@ -103,10 +94,7 @@ fn there_is_no_break_even_where_one_is_better_at_any_cost() {
 #[test]
 fn only_rounds_that_both_have_decide_the_break_even() {
     let mut mode = steady(10_500_000, 1_000);
-    mode.readings
-        .exits
-        .samples
-        .extend((0..20).map(|_| sample(9, 90_000_000, 1)));
+    mode.readings.exits.samples.extend((0..20).map(|_| sample(9, 90_000_000, 1)));
     assert_eq!(break_even(&mode, &steady(10_000_000, 2_000)), Some(500.0));
 }
 

@@ -20,9 +20,8 @@ pub fn choose(events: &[Event]) -> Option<Chosen> {
         groups.entry(signature(cycle)).or_default().push(cycle);
     }
     // Of groups of one size, the shorter sequence.
-    let largest = groups
-        .iter()
-        .max_by_key(|(key, group)| (group.len(), std::cmp::Reverse(key.len())));
+    let largest =
+        groups.iter().max_by_key(|(key, group)| (group.len(), std::cmp::Reverse(key.len())));
     let mut alike = largest?.1.clone();
     alike.sort_by_key(|cycle| length(cycle));
     let chosen = alike[(alike.len() - 1) / 2];
@@ -38,9 +37,8 @@ pub fn choose(events: &[Event]) -> Option<Chosen> {
 
 /// Each with the halt's exit that ends it.
 fn split(events: &[Event]) -> Vec<&[Event]> {
-    let halts: Vec<usize> = (0..events.len())
-        .filter(|place| events[*place].what.is_halt())
-        .collect();
+    let halts: Vec<usize> =
+        (0..events.len()).filter(|place| events[*place].what.is_halt()).collect();
     let pairs = halts.windows(2);
     pairs.map(|pair| &events[pair[0]..=pair[1]]).collect()
 }
@@ -57,9 +55,9 @@ fn own(cycle: &[Event]) -> &[Event] {
 
 fn signature(cycle: &[Event]) -> Vec<String> {
     let word = |event: &Event| match &event.what {
-        What::Exit {
-            reason, cause, msr, ..
-        } => format!("{reason} {cause} {}", msr.as_deref().unwrap_or("-")),
+        What::Exit { reason, cause, msr, .. } => {
+            format!("{reason} {cause} {}", msr.as_deref().unwrap_or("-"))
+        }
         What::Wake { by } => format!("wake {by}"),
         other => format!("{other:?}"),
     };
@@ -71,10 +69,7 @@ fn causes(cycle: &[Event]) -> impl Iterator<Item = Cause> + '_ {
 }
 
 fn observe(cycle: &[Event]) -> Observation {
-    Observation {
-        round: 1,
-        value: causes(cycle).count() as f64,
-    }
+    Observation { round: 1, value: causes(cycle).count() as f64 }
 }
 
 fn means(cycles: &[&[Event]]) -> BTreeMap<Cause, f64> {
@@ -92,10 +87,7 @@ fn from_zero(cycle: &[Event]) -> Vec<Event> {
     let begin = cycle[0].t_ns;
     let mut events: Vec<Event> = cycle
         .iter()
-        .map(|event| Event {
-            t_ns: event.t_ns - begin,
-            what: event.what.clone(),
-        })
+        .map(|event| Event { t_ns: event.t_ns - begin, what: event.what.clone() })
         .collect();
     if let Some(last) = events.last_mut() {
         last.what = What::End;
@@ -111,21 +103,13 @@ pub mod tests {
 
     /// A cycle of a halt, a wake by `by`, and `arms` arms, `long` ns long.
     pub fn made(begin: u64, long: u64, by: Waker, arms: usize) -> Vec<Event> {
-        let exit = |cause| What::Exit {
-            reason: "x".into(),
-            cause,
-            msr: None,
-            moved_ns: None,
-        };
+        let exit = |cause| What::Exit { reason: "x".into(), cause, msr: None, moved_ns: None };
         let mut all = vec![exit(Cause::Halt), What::Wake { by }, What::Entry];
         for _ in 0..arms {
             all.extend([exit(Cause::Arm), What::Entry]);
         }
         let last = all.len() as u64 - 1;
-        let place = |(place, what)| Event {
-            t_ns: begin + long * place as u64 / (last + 1),
-            what,
-        };
+        let place = |(place, what)| Event { t_ns: begin + long * place as u64 / (last + 1), what };
         (0..).zip(all).map(place).collect()
     }
 

@@ -110,11 +110,8 @@ impl Traces {
         let records = trace::parse(&self.events)?;
         let (open, close) = trace::marks(&records)?;
         let (from, to) = trace::marks(&trace::parse(&self.marks)?)?;
-        let window = story::Window {
-            open,
-            close,
-            ns_per_tick: (to - from) as f64 / (close - open) as f64,
-        };
+        let window =
+            story::Window { open, close, ns_per_tick: (to - from) as f64 / (close - open) as f64 };
         Ok((records, window))
     }
 }

@@ -19,11 +19,7 @@ pub enum Gap {
     #[error(
         "vCPU {vcpu} has two {what} in a row in the trace, {t_ns} ns after the workload's begin"
     )]
-    Twice {
-        vcpu: u32,
-        what: &'static str,
-        t_ns: u64,
-    },
+    Twice { vcpu: u32, what: &'static str, t_ns: u64 },
     #[error("vCPU {vcpu} is run by several threads in the trace: {first} and {second}")]
     Threads { vcpu: u32, first: u32, second: u32 },
 }
@@ -74,11 +70,7 @@ fn thread_of(records: &[Record], vcpu: u32) -> Result<u32, Gap> {
     });
     let first = threads.next().ok_or(Gap::NoVcpu { vcpu })?;
     match threads.find(|other| *other != first) {
-        Some(second) => Err(Gap::Threads {
-            vcpu,
-            first,
-            second,
-        }),
+        Some(second) => Err(Gap::Threads { vcpu, first, second }),
         None => Ok(first),
     }
 }
@@ -130,11 +122,7 @@ impl Story {
                 self.push(t_ns, What::Wake { by: Waker::Unknown });
             }
             Seen::SwitchedOut if own && self.is_halting() => self.push(t_ns, What::Sleep),
-            Seen::Msr {
-                write,
-                index,
-                value,
-            } if own => self.msr(*write, *index, *value),
+            Seen::Msr { write, index, value } if own => self.msr(*write, *index, *value),
             Seen::Handler(fact) if own => self.note(|noted| facts::note_handler(noted, *fact)),
             Seen::VcpuTimer if own => self.note(|noted| facts::note_vcpu_timer(noted)),
             _ => {}
@@ -163,30 +151,13 @@ impl Story {
         self.settle();
         // None: a reason that nobody has named yet.
         self.open = reason::find(&exit.reason).map(|(isa, code)| {
-            let mut noted = Thread {
-                isa: isa as u32,
-                window: 1,
-                ..Thread::default()
-            };
+            let mut noted = Thread { isa: isa as u32, window: 1, ..Thread::default() };
             facts::note_exit(&mut noted, code, &exit.arguments);
-            Open {
-                place: self.events.len(),
-                isa,
-                noted,
-                moved_ns: None,
-            }
+            Open { place: self.events.len(), isa, noted, moved_ns: None }
         });
         self.waker = None;
         let reason = exit.reason.clone();
-        self.push(
-            t_ns,
-            What::Exit {
-                reason,
-                cause: Cause::Other,
-                msr: None,
-                moved_ns: None,
-            },
-        );
+        self.push(t_ns, What::Exit { reason, cause: Cause::Other, msr: None, moved_ns: None });
         // What follows depends on it at once.
         self.update();
     }
@@ -241,12 +212,8 @@ impl Story {
             return;
         };
         let (reason, msr, cause) = key.explain(open.isa);
-        self.events[open.place].what = What::Exit {
-            reason,
-            cause,
-            msr: msr.map(reason::msr_name),
-            moved_ns: open.moved_ns,
-        };
+        self.events[open.place].what =
+            What::Exit { reason, cause, msr: msr.map(reason::msr_name), moved_ns: open.moved_ns };
     }
 
     fn note(&mut self, note: impl FnOnce(&mut Thread)) {

@@ -16,11 +16,7 @@ use proptest::prelude::*;
 /// Three cycles of a real trace.
 const SLEEP: &str = include_str!("sleep.trace");
 
-const EVERYTHING: Window = Window {
-    open: 0,
-    close: u64::MAX,
-    ns_per_tick: 1.0,
-};
+const EVERYTHING: Window = Window { open: 0, close: u64::MAX, ns_per_tick: 1.0 };
 
 /// A trace of lines `clock thread event: text`.
 fn traced(lines: &[&str]) -> String {
@@ -70,23 +66,14 @@ fn a_clocks_rate_comes_from_the_marks_that_are_in_both_traces() {
     };
     let (_, window) = traces.read().unwrap();
     assert_eq!((window.open, window.ns_per_tick), (5000, 0.5));
-    traces.stats = traces
-        .stats
-        .replace("dropped events: 0", "dropped events: 7");
-    assert!(traces
-        .read()
-        .unwrap_err()
-        .to_string()
-        .contains("dropped events 7"));
+    traces.stats = traces.stats.replace("dropped events: 0", "dropped events: 7");
+    assert!(traces.read().unwrap_err().to_string().contains("dropped events 7"));
 }
 
 /// The cause of an exit of vCPU 0 for `reason`, followed by `lines`.
 fn cause_of(reason: &str, lines: &[&str]) -> Cause {
     let first = exit(10, 0, reason);
-    let all: Vec<&str> = [first.as_str()]
-        .into_iter()
-        .chain(lines.iter().copied())
-        .collect();
+    let all: Vec<&str> = [first.as_str()].into_iter().chain(lines.iter().copied()).collect();
     told(&all).unwrap()[0].what.cause().unwrap()
 }
 
@@ -94,11 +81,7 @@ fn cause_of(reason: &str, lines: &[&str]) -> Cause {
 fn a_real_trace_gives_its_cycle_of_median_length() {
     let records = trace::parse(SLEEP).unwrap();
     let (open, close) = trace::marks(&records).unwrap();
-    let window = Window {
-        open,
-        close,
-        ns_per_tick: 1.0,
-    };
+    let window = Window { open, close, ns_per_tick: 1.0 };
     let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap();
     assert_eq!((chosen.cycles, chosen.alike, chosen.exits()), (3, 3, 3));
     // The three take 173486, 174565 and 173912.
@@ -111,15 +94,7 @@ fn a_real_trace_gives_its_cycle_of_median_length() {
         moved_ns: Some(moved_ns),
     };
     let expected = [
-        (
-            0,
-            What::Exit {
-                reason: "hlt".into(),
-                cause: Cause::Halt,
-                msr: None,
-                moved_ns: None,
-            },
-        ),
+        (0, What::Exit { reason: "hlt".into(), cause: Cause::Halt, msr: None, moved_ns: None }),
         (4_375, What::Sleep),
         (143_147, What::Wake { by: Waker::Timer }),
         (146_719, What::Entry),
@@ -129,11 +104,7 @@ fn a_real_trace_gives_its_cycle_of_median_length() {
         (171_073, What::Entry),
         (173_912, What::End),
     ];
-    let found: Vec<_> = chosen
-        .events
-        .into_iter()
-        .map(|event| (event.t_ns, event.what))
-        .collect();
+    let found: Vec<_> = chosen.events.into_iter().map(|event| (event.t_ns, event.what)).collect();
     assert_eq!(found, expected);
 }
 
@@ -141,11 +112,7 @@ fn a_real_trace_gives_its_cycle_of_median_length() {
 fn the_clock_is_turned_into_nanoseconds() {
     let records = trace::parse(SLEEP).unwrap();
     let (open, close) = trace::marks(&records).unwrap();
-    let window = Window {
-        open,
-        close,
-        ns_per_tick: 0.5,
-    };
+    let window = Window { open, close, ns_per_tick: 0.5 };
     let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap();
     assert!(chosen.length_ns().abs_diff(173_912 / 2) <= 1);
 }
@@ -167,15 +134,9 @@ fn a_trace_that_lost_events_is_refused() {
     let error = trace::parse(&lines.join("\n")).unwrap_err().to_string();
     assert!(error.contains("LOST 17"), "{error}");
 
-    let counts = SLEEP
-        .lines()
-        .find(|line| line.contains("entries-in"))
-        .unwrap();
+    let counts = SLEEP.lines().find(|line| line.contains("entries-in")).unwrap();
     let overwritten = SLEEP.replace(counts, "# entries-in-buffer/entries-written: 53/99   #P:3");
-    assert!(matches!(
-        trace::parse(&overwritten),
-        Err(BadTrace::Lost { .. })
-    ));
+    assert!(matches!(trace::parse(&overwritten), Err(BadTrace::Lost { .. })));
 
     let one_less = SLEEP.lines().filter(|line| !line.contains("171086036310"));
     let one_less: Vec<_> = one_less.collect();
@@ -191,10 +152,7 @@ fn statistics_that_are_missing_or_not_zero_are_refused() {
     assert_eq!(trace::check_stats(good), Ok(()));
     for name in ["overrun", "commit overrun", "dropped events"] {
         let bad = good.replace(&format!("{name}: 0"), &format!("{name}: 3"));
-        assert!(matches!(
-            trace::check_stats(&bad),
-            Err(BadTrace::Lost { .. })
-        ));
+        assert!(matches!(trace::check_stats(&bad), Err(BadTrace::Lost { .. })));
     }
     assert_eq!(trace::check_stats(""), Err(BadTrace::NoCount));
 }
@@ -209,10 +167,7 @@ fn a_window_has_one_begin_and_one_end() {
     let marks = |lines: &[&str]| trace::marks(&trace::parse(&traced(lines)).unwrap());
     assert_eq!(marks(&[open, other, close]), Ok((5, 9)));
     for lines in [&[open][..], &[close], &[other], &[open, open, close]] {
-        assert!(
-            matches!(marks(lines), Err(BadTrace::NoWindow(_))),
-            "{lines:?}"
-        );
+        assert!(matches!(marks(lines), Err(BadTrace::NoWindow(_))), "{lines:?}");
     }
 }
 
@@ -229,15 +184,9 @@ fn interrupts_are_named_by_their_first_handler() {
     assert_eq!(cause_of("interrupt", &[device]), Cause::Io);
     assert_eq!(cause_of("interrupt", &[]), Cause::Other);
     // Another thread's handlers say nothing of it.
-    assert_eq!(
-        cause_of("interrupt", &["11 77 local_timer_entry: vector=236"]),
-        Cause::Other
-    );
+    assert_eq!(cause_of("interrupt", &["11 77 local_timer_entry: vector=236"]), Cause::Other);
     assert_eq!(cause_of("hlt", &[timer, expires]), Cause::Halt);
-    assert_eq!(
-        cause_of("EXTERNAL_INTERRUPT", &[timer, expires]),
-        Cause::Expiry
-    );
+    assert_eq!(cause_of("EXTERNAL_INTERRUPT", &[timer, expires]), Cause::Expiry);
 }
 
 #[test]
@@ -246,10 +195,7 @@ fn only_the_first_msr_access_of_an_msr_exit_is_its_own() {
     let arm = "12 100 kvm_msr: msr_write 6e0 = 0x123456";
     assert_eq!(cause_of("msr", &[stop, arm]), Cause::Stop);
     assert_eq!(cause_of("msr", &[arm, stop]), Cause::Arm);
-    assert_eq!(
-        cause_of("msr", &["11 77 kvm_msr: msr_write 6e0 = 0x1"]),
-        Cause::Other
-    );
+    assert_eq!(cause_of("msr", &["11 77 kvm_msr: msr_write 6e0 = 0x1"]), Cause::Other);
     assert_eq!(cause_of("hlt", &[arm]), Cause::Halt);
     assert_eq!(cause_of("a new one", &[arm]), Cause::Other);
 }
@@ -285,14 +231,8 @@ fn a_tick_that_is_not_raised_is_told_apart() {
     ])
     .unwrap();
     let what = |what: &str| what.to_string();
-    let expected = [
-        What::NoTick {
-            what: what("absorbed"),
-        },
-        What::Tick {
-            what: what("delivered"),
-        },
-    ];
+    let expected =
+        [What::NoTick { what: what("absorbed") }, What::Tick { what: what("delivered") }];
     let found: Vec<_> = events[1..].iter().map(|event| event.what.clone()).collect();
     assert_eq!(found, expected);
 }
@@ -301,43 +241,20 @@ fn a_tick_that_is_not_raised_is_told_apart() {
 fn a_story_with_a_hole_is_refused() {
     let (first, second) = (exit(10, 0, "hlt"), exit(20, 0, "hlt"));
     let twice = told(&[&first, &second]);
-    assert!(
-        matches!(twice, Err(Gap::Twice { what: "exits", .. })),
-        "{twice:?}"
-    );
+    assert!(matches!(twice, Err(Gap::Twice { what: "exits", .. })), "{twice:?}");
     let entry = "30 100 kvm_entry: vcpu 0, rip 0x1";
     let twice = told(&[&first, entry, entry]);
-    assert!(
-        matches!(
-            twice,
-            Err(Gap::Twice {
-                what: "entries",
-                ..
-            })
-        ),
-        "{twice:?}"
-    );
+    assert!(matches!(twice, Err(Gap::Twice { what: "entries", .. })), "{twice:?}");
     assert_eq!(told(&[&exit(10, 1, "hlt")]), Err(Gap::NoVcpu { vcpu: 0 }));
     let moved = second.replace(" 100 ", " 107 ");
-    assert!(matches!(
-        told(&[&first, entry, &moved]),
-        Err(Gap::Threads { .. })
-    ));
+    assert!(matches!(told(&[&first, entry, &moved]), Err(Gap::Threads { .. })));
 }
 
 #[test]
 fn a_cycle_reads_back_as_it_is_written() {
     let mut events = made(0, 70, Waker::Device, 1);
     events.extend(made(70, 70, Waker::Device, 1));
-    events.insert(
-        1,
-        Event {
-            t_ns: 1,
-            what: What::Tick {
-                what: "late".into(),
-            },
-        },
-    );
+    events.insert(1, Event { t_ns: 1, what: What::Tick { what: "late".into() } });
     let line = IdleCycle {
         vcpu: 0,
         chosen: choose::choose(&events).unwrap(),
@@ -383,10 +300,7 @@ fn every_field_and_kind_is_described_in_the_docs() {
         "end",
     ];
     for word in words {
-        assert!(
-            docs.contains(&format!("`{word}`")),
-            "{word} is not described"
-        );
+        assert!(docs.contains(&format!("`{word}`")), "{word} is not described");
     }
 }
 

@@ -88,10 +88,7 @@ pub fn parse(text: &str) -> Result<Vec<Record>, BadTrace> {
             let what = line.trim().to_string();
             return Err(BadTrace::Lost { what });
         } else if !line.starts_with('#') && !line.trim().is_empty() {
-            let bad = || BadTrace::Line {
-                number: number + 1,
-                text: line.to_string(),
-            };
+            let bad = || BadTrace::Line { number: number + 1, text: line.to_string() };
             records.push(record(line).ok_or_else(bad)?);
         }
     }
@@ -160,14 +157,8 @@ fn record(line: &str) -> Option<Record> {
     cpu.parse::<u32>().ok()?;
     let (head, rest) = rest.split_once(": ")?;
     let clock = clock(head.split_ascii_whitespace().last()?)?;
-    let (event, text) = rest
-        .split_once(": ")
-        .or(rest.strip_suffix(':').map(|e| (e, "")))?;
-    Some(Record {
-        thread,
-        clock,
-        what: seen(event, text.trim_end())?,
-    })
+    let (event, text) = rest.split_once(": ").or(rest.strip_suffix(':').map(|e| (e, "")))?;
+    Some(Record { thread, clock, what: seen(event, text.trim_end())? })
 }
 
 /// Seconds with a fraction, or a plain number of cycles.
@@ -177,9 +168,7 @@ fn clock(text: &str) -> Option<u64> {
         Some((seconds, fraction)) => {
             let seconds: u64 = seconds.parse().ok()?;
             let fraction = format!("{fraction:0<9}");
-            seconds
-                .checked_mul(1_000_000_000)?
-                .checked_add(fraction.get(..9)?.parse().ok()?)
+            seconds.checked_mul(1_000_000_000)?.checked_add(fraction.get(..9)?.parse().ok()?)
         }
     }
 }
@@ -188,14 +177,9 @@ fn clock(text: &str) -> Option<u64> {
 fn seen(event: &str, text: &str) -> Option<Seen> {
     Some(match event {
         "kvm_exit" => Seen::Exit(exit(text)?),
-        "kvm_entry" => Seen::Entry {
-            vcpu: text
-                .strip_prefix("vcpu ")?
-                .split(',')
-                .next()?
-                .parse()
-                .ok()?,
-        },
+        "kvm_entry" => {
+            Seen::Entry { vcpu: text.strip_prefix("vcpu ")?.split(',').next()?.parse().ok()? }
+        }
         "kvm_msr" => msr(text)?,
         "kvm_cpuid" => mark(text)?,
         "kvm_vcpu_wakeup" => Seen::Woken,
@@ -222,12 +206,7 @@ fn exit(text: &str) -> Option<ExitLine> {
     Some(ExitLine {
         vcpu: field(text, "vcpu ")?.parse().ok()?,
         // Some reasons are of two words.
-        reason: text
-            .split_once(" reason ")?
-            .1
-            .split_once(" rip ")?
-            .0
-            .to_string(),
+        reason: text.split_once(" reason ")?.1.split_once(" rip ")?.0.to_string(),
         arguments: Arguments {
             info1: number(" info1 ")?,
             info2: number(" info2 ")?,
@@ -261,10 +240,7 @@ fn mark(text: &str) -> Option<Seen> {
 /// Reads `vcpu 0 delivered, 120 ns after it was due`.
 fn tick(text: &str) -> Option<Seen> {
     let (vcpu, rest) = text.strip_prefix("vcpu ")?.split_once(' ')?;
-    Some(Seen::Tick {
-        vcpu: vcpu.parse().ok()?,
-        what: rest.split_once(',')?.0.to_string(),
-    })
+    Some(Seen::Tick { vcpu: vcpu.parse().ok()?, what: rest.split_once(',')?.0.to_string() })
 }
 
 fn timer(function: &str) -> Seen {

@@ -46,10 +46,7 @@ impl Snapshot<'_> {
 
     fn window(&self, window: &Window) -> Result<WindowCounts> {
         // The least key of a window.
-        let first = |window| Key {
-            window,
-            ..Key::default()
-        };
+        let first = |window| Key { window, ..Key::default() };
         let mut counts: BTreeMap<Key, u64> = self
             .counts
             .range(first(window.sequence)..first(window.sequence + 1))
@@ -75,10 +72,7 @@ impl Snapshot<'_> {
     /// The guest's vCPUs, in order: those that run, and those that are gone but did count.
     fn vcpus(&self, tgid: u32, counts: &BTreeMap<Key, u64>) -> BTreeSet<u32> {
         let running = self.threads.values().filter(|thread| thread.tgid == tgid);
-        running
-            .map(|thread| thread.vcpu)
-            .chain(counts.keys().map(|key| key.vcpu))
-            .collect()
+        running.map(|thread| thread.vcpu).chain(counts.keys().map(|key| key.vcpu)).collect()
     }
 
     /// One host has one kind of processor, so any vCPU tells it.
@@ -108,12 +102,7 @@ impl Snapshot<'_> {
             vcpu,
             exits: exits
                 .into_iter()
-                .map(|((reason, msr, cause), count)| ExitCount {
-                    reason,
-                    msr,
-                    cause,
-                    count,
-                })
+                .map(|((reason, msr, cause), count)| ExitCount { reason, msr, cause, count })
                 .collect(),
             ticks_delivered: self.ticks.then_some(ticks),
         })

@@ -6,14 +6,7 @@ use proptest::prelude::*;
 const SVM: u32 = 2;
 
 fn window(sequence: u32, tgid: u32, closed_ns: u64) -> Window {
-    Window {
-        sequence,
-        tgid,
-        id: sequence + 100,
-        pad: 0,
-        opened_ns: 10,
-        closed_ns,
-    }
+    Window { sequence, tgid, id: sequence + 100, pad: 0, opened_ns: 10, closed_ns }
 }
 
 fn thread(tgid: u32, vcpu: u32, window: u32) -> Thread {
@@ -33,13 +26,7 @@ fn thread(tgid: u32, vcpu: u32, window: u32) -> Thread {
 }
 
 fn key(window: u32, vcpu: u32, reason: u32, msr: u32, facts: u32) -> Key {
-    Key {
-        window,
-        vcpu,
-        reason,
-        msr,
-        facts,
-    }
+    Key { window, vcpu, reason, msr, facts }
 }
 
 fn gather(
@@ -48,14 +35,7 @@ fn gather(
     counts: &BTreeMap<Key, u64>,
     ticks: bool,
 ) -> Vec<WindowCounts> {
-    Snapshot {
-        windows,
-        threads,
-        counts,
-        ticks,
-    }
-    .gather()
-    .unwrap()
+    Snapshot { windows, threads, counts, ticks }.gather().unwrap()
 }
 
 #[test]
@@ -81,10 +61,7 @@ fn guests_and_windows_do_not_mix() {
         (key(3, 0, 0x78, 0, 0), 9),
     ]);
     let result = gather(&windows, &threads, &counts, false);
-    let totals: Vec<_> = result
-        .iter()
-        .map(|window| (window.vm(), window.total()))
-        .collect();
+    let totals: Vec<_> = result.iter().map(|window| (window.vm(), window.total())).collect();
     assert_eq!(totals, [(Some(7), 4), (Some(8), 7)]);
 }
 
@@ -99,12 +76,7 @@ fn a_vcpu_that_is_gone_keeps_its_counts() {
 
 #[test]
 fn only_the_latest_window_of_a_running_guest_can_still_be_closed() {
-    let windows = [
-        window(1, 7, 0),
-        window(2, 7, 0),
-        window(3, 8, 0),
-        window(4, 9, 50),
-    ];
+    let windows = [window(1, 7, 0), window(2, 7, 0), window(3, 8, 0), window(4, 9, 50)];
     assert_eq!(first_open(&windows, |_| true), Some(2));
     assert_eq!(first_open(&windows, |tgid| tgid != 7), Some(3));
     assert_eq!(first_open(&windows, |_| false), None);
@@ -140,10 +112,7 @@ fn facts_that_do_not_change_the_cause_are_added_up() {
     let result = gather(&windows, &threads, &counts, false);
     assert_eq!(result[0].vcpus[0].exits.len(), 2);
     assert_eq!(result[0].cause(Cause::HostTick), 11);
-    assert_eq!(
-        result[0].counts().msr_writes,
-        BTreeMap::from([("TSC_DEADLINE".to_string(), 2)])
-    );
+    assert_eq!(result[0].counts().msr_writes, BTreeMap::from([("TSC_DEADLINE".to_string(), 2)]));
 }
 
 proptest! {

@@ -39,10 +39,7 @@ impl Instrument for ExitCounter {
     type Reading = Vec<WindowCounts>;
 
     fn start() -> Result<ExitCounter> {
-        Ok(ExitCounter {
-            programs: Programs::load()?,
-            forgotten: 0,
-        })
+        Ok(ExitCounter { programs: Programs::load()?, forgotten: 0 })
     }
 
     /// Forgets all closed windows, and the vCPUs of guests that are gone.
@@ -92,10 +89,7 @@ impl ExitCounter {
             .read_threads()?
             .values()
             .filter(|thread| thread.tgid == tgid)
-            .map(|thread| Lifetime {
-                vcpu: thread.vcpu,
-                exits: thread.total,
-            })
+            .map(|thread| Lifetime { vcpu: thread.vcpu, exits: thread.total })
             .collect();
         vcpus.sort();
         Ok(vcpus)
@@ -140,11 +134,7 @@ impl ExitCounter {
     }
 
     fn remove<K: Pod, V: Pod>(&mut self, name: &str, old: impl Fn(&K, &V) -> bool) -> Result<()> {
-        let map = self
-            .programs
-            .ebpf
-            .map_mut(name)
-            .with_context(|| format!("no BPF map {name}"))?;
+        let map = self.programs.ebpf.map_mut(name).with_context(|| format!("no BPF map {name}"))?;
         let mut map: HashMap<&mut MapData, K, V> = HashMap::try_from(map)?;
         let entries: Vec<(K, V)> = map.iter().collect::<Result<_, _>>()?;
         for (key, value) in entries {
@@ -161,9 +151,6 @@ impl ExitCounter {
     }
 
     fn map(&self, name: &str) -> Result<&Map> {
-        self.programs
-            .ebpf
-            .map(name)
-            .with_context(|| format!("no BPF map {name}"))
+        self.programs.ebpf.map(name).with_context(|| format!("no BPF map {name}"))
     }
 }

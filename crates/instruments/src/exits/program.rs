@@ -114,11 +114,8 @@ impl Programs {
 
     /// Exits whose program did not run because another one was running on that CPU.
     pub fn missed(&self) -> Result<u64> {
-        let program: &TracePoint = self
-            .ebpf
-            .program(EXIT_PROGRAM)
-            .context("no program that counts exits")?
-            .try_into()?;
+        let program: &TracePoint =
+            self.ebpf.program(EXIT_PROGRAM).context("no program that counts exits")?.try_into()?;
         let fd = program.fd()?.as_fd().as_raw_fd();
         let info = fs_err::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
         info.lines()

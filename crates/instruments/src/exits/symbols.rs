@@ -23,9 +23,7 @@ fn find_symbol(symbols: &str, name: &str) -> Option<u64> {
         let address = words.next()?;
         let kind = words.next()?;
         let function = matches!(kind, "t" | "T") && words.next()? == name;
-        function
-            .then(|| u64::from_str_radix(address, 16).ok())
-            .flatten()
+        function.then(|| u64::from_str_radix(address, 16).ok()).flatten()
     })
 }
 
@@ -37,10 +35,7 @@ mod tests {
     fn functions_are_found_also_in_modules() {
         let symbols = "ffffffff81000000 T apic_timer_fn_other\n\
             ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 d apic_timer\n";
-        assert_eq!(
-            find_symbol(symbols, "apic_timer_fn"),
-            Some(0xffff_ffff_c000_1000)
-        );
+        assert_eq!(find_symbol(symbols, "apic_timer_fn"), Some(0xffff_ffff_c000_1000));
         assert_eq!(find_symbol(symbols, "apic_timer"), None);
     }
 }

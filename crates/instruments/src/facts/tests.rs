@@ -48,11 +48,7 @@ fn noted(isa: u32, reason: u32, arguments: Arguments) -> Thread {
 }
 
 fn infos(info1: u64, info2: u64, intr_info: u64) -> Arguments {
-    Arguments {
-        info1,
-        info2,
-        intr_info,
-    }
+    Arguments { info1, info2, intr_info }
 }
 
 /// The facts and the register of an exit as it happens.
@@ -65,23 +61,14 @@ fn described(isa: u32, reason: u32, arguments: Arguments) -> (Facts, u32) {
 fn an_access_to_the_apic_s_page_names_its_register() {
     let apic = Facts::APIC_REGISTER;
     let fault = infos(0, 0xfee0_0380, 0);
-    assert_eq!(
-        described(ISA_SVM, 0x400, fault),
-        (Facts::MMIO | apic, 0x380)
-    );
+    assert_eq!(described(ISA_SVM, 0x400, fault), (Facts::MMIO | apic, 0x380));
     assert_eq!(described(ISA_SVM, 0x402, infos(0x3b7, 0, 0)), (apic, 0x3b0));
     for reason in [44, 56] {
-        assert_eq!(
-            described(ISA_VMX, reason, infos(0x10b0, 0, 0)),
-            (apic, 0xb0)
-        );
+        assert_eq!(described(ISA_VMX, reason, infos(0x10b0, 0, 0)), (apic, 0xb0));
     }
     // A page of another device, and one of memory.
     let none = Facts::default();
-    assert_eq!(
-        described(ISA_SVM, 0x400, infos(8, 0xfec0_0000, 0)),
-        (Facts::MMIO, 0)
-    );
+    assert_eq!(described(ISA_SVM, 0x400, infos(8, 0xfec0_0000, 0)), (Facts::MMIO, 0));
     assert_eq!(described(ISA_SVM, 0x400, infos(4, 0x1000, 0)), (none, 0));
 }
 

@@ -12,22 +12,10 @@ use paratick_core::idle::IdleEntries;
 
 /// Each probe, and what its histogram counts.
 const PROBES: [(&str, &str); 4] = [
-    (
-        "r:paratick/decided tick_nohz_next_event",
-        "hist:keys=common_pid",
-    ),
-    (
-        "r:paratick/kept tick_nohz_next_event next=$retval:u64",
-        "hist:keys=common_pid if next == 0",
-    ),
-    (
-        "r:paratick/rcu rcu_needs_cpu waiting=$retval:u8",
-        "hist:keys=common_pid if waiting == 1",
-    ),
-    (
-        "p:paratick/callback call_rcu function=$arg2:u64",
-        "hist:keys=function.sym",
-    ),
+    ("r:paratick/decided tick_nohz_next_event", "hist:keys=common_pid"),
+    ("r:paratick/kept tick_nohz_next_event next=$retval:u64", "hist:keys=common_pid if next == 0"),
+    ("r:paratick/rcu rcu_needs_cpu waiting=$retval:u8", "hist:keys=common_pid if waiting == 1"),
+    ("p:paratick/callback call_rcu function=$arg2:u64", "hist:keys=function.sym"),
 ];
 
 pub struct IdleCounter(Vec<Histogram>);
@@ -46,11 +34,7 @@ impl Instrument for IdleCounter {
                 )
             })
         };
-        PROBES
-            .into_iter()
-            .map(count)
-            .collect::<Result<_>>()
-            .map(IdleCounter)
+        PROBES.into_iter().map(count).collect::<Result<_>>().map(IdleCounter)
     }
 
     fn read(&mut self) -> Result<IdleEntries> {

@@ -81,10 +81,7 @@ impl Backend for Emulated {
     }
 
     fn places(&self, _run: &Path) -> Places {
-        Places {
-            machine: "/run/paratick/machine".into(),
-            state: "/run/paratick/guest1".into(),
-        }
+        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
     }
 
     fn disk(&self, _run: &Path, number: usize) -> PathBuf {
@@ -129,9 +126,8 @@ fn plugin<'a>(host: &HostSpec, tools: &'a Tools) -> Option<&'a Path> {
 
 /// The host's kernel parameters.
 fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
-    let mut parameters: Vec<String> = ["console=ttyS0", "loglevel=5", "panic=-1"]
-        .map(String::from)
-        .to_vec();
+    let mut parameters: Vec<String> =
+        ["console=ttyS0", "loglevel=5", "panic=-1"].map(String::from).to_vec();
     parameters.extend(root_parameters(&tools.agent));
     parameters.extend(spec.settings.kernel_parameters());
     if spec.emulation.accel.resolve() == Accel::Tcg {
@@ -147,19 +143,8 @@ fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
 fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     let mut line = vec![tools.qemu.display().to_string()];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
-    add(&[
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-no-reboot",
-    ]);
-    add(&[
-        "-name",
-        "paratick-host",
-        "-machine",
-        "q35,sata=off,smbus=off,i8042=off",
-    ]);
+    add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    add(&["-name", "paratick-host", "-machine", "q35,sata=off,smbus=off,i8042=off"]);
     match spec.emulation.accel.resolve() {
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
         _ => {
@@ -198,16 +183,10 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     add(&root.iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio", "-device", "virtio-serial-pci"]);
     add(&["-chardev", &listening("agent", &agent_socket(run))]);
-    add(&[
-        "-device",
-        &format!("virtserialport,chardev=agent,name={HOST_PORT}"),
-    ]);
+    add(&["-device", &format!("virtserialport,chardev=agent,name={HOST_PORT}")]);
     for number in 0..spec.disks.len() {
         let file = escape(&disk_file(run, number));
-        add(&[
-            "-drive",
-            &format!("if=none,id=disk{number},format=raw,cache=unsafe,file={file}"),
-        ]);
+        add(&["-drive", &format!("if=none,id=disk{number},format=raw,cache=unsafe,file={file}")]);
         add(&["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
     }
     line
@@ -256,9 +235,7 @@ fn connect(emulator: &Kept, start: &Start) -> Result<UnixStream> {
         }
         if emulator.has_ended() {
             // Gives the reason, from what was printed.
-            start
-                .link
-                .wait(HOST, Some(start.deadline), |_| None::<()>)?;
+            start.link.wait(HOST, Some(start.deadline), |_| None::<()>)?;
         }
         if Instant::now() >= start.deadline {
             bail!("QEMU did not open {}", path.display());

@@ -66,27 +66,18 @@ impl Backend for Here {
             );
         }
         let (ours, theirs) = UnixStream::pair().context("making a connection")?;
-        let role = Role::Host {
-            machine: "/".into(),
-            state: start.run.to_path_buf(),
-        };
+        let role = Role::Host { machine: "/".into(), state: start.run.to_path_buf() };
         let from = theirs.try_clone()?;
         let thread = thread::Builder::new()
             .name("host".into())
             .spawn(move || serve::serve(from, theirs, role, serve::ready()))?;
-        let service = Service {
-            connection: ours.try_clone()?,
-            thread: Some(thread),
-        };
+        let service = Service { connection: ours.try_clone()?, thread: Some(thread) };
         start.link.connect(ours)?;
         Ok(Box::new(service))
     }
 
     fn places(&self, run: &Path) -> Places {
-        Places {
-            machine: "/".into(),
-            state: run.join("guest1"),
-        }
+        Places { machine: "/".into(), state: run.join("guest1") }
     }
 
     fn disk(&self, run: &Path, number: usize) -> PathBuf {

@@ -18,14 +18,8 @@ use paratick_core::{
 use serde::Serialize;
 
 /// What models predict; in this order in the table.
-const CAUSES: [Cause; 6] = [
-    Cause::Arm,
-    Cause::Stop,
-    Cause::Expiry,
-    Cause::HostTick,
-    Cause::Halt,
-    Cause::Ipi,
-];
+const CAUSES: [Cause; 6] =
+    [Cause::Arm, Cause::Stop, Cause::Expiry, Cause::HostTick, Cause::Halt, Cause::Ipi];
 
 #[derive(Serialize)]
 pub struct Answer {
@@ -92,10 +86,7 @@ fn row(model: TickModel, vms: &[Vm], time: Nanos) -> Row {
 impl Answer {
     pub fn text(&self) -> String {
         let guests = self.guests.iter().map(|guests| wrap(&guests.text()));
-        let crossovers = self
-            .guests
-            .iter()
-            .map(|guests| wrap(&guests.crossover_text()));
+        let crossovers = self.guests.iter().map(|guests| wrap(&guests.crossover_text()));
         let mut text: String = guests.collect();
         text += &format!("\n{}\n", self.table().text());
         text.extend(crossovers.chain(LEGEND.into_iter().map(wrap)));
@@ -133,11 +124,9 @@ impl Described {
         let vms = plural(vm.count as usize, "VM");
         let vcpus = plural(vm.vcpus as usize, "vCPU");
         let idle = match load.idle_period() {
-            Some(period) => format!(
-                "idle for {} at a time, woken by {}",
-                time(period),
-                self.woken_by()
-            ),
+            Some(period) => {
+                format!("idle for {} at a time, woken by {}", time(period), self.woken_by())
+            }
             None if load.busy < 1.0 => "never woken".into(),
             None => "never idle".into(),
         };
@@ -170,11 +159,9 @@ impl Described {
             );
         };
         let kernels = match found.kernels {
-            Some((least, most)) => format!(
-                "; by what Linux does, from {} to {}",
-                time(least.0),
-                time(most.0)
-            ),
+            Some((least, most)) => {
+                format!("; by what Linux does, from {} to {}", time(least.0), time(most.0))
+            }
             None => String::new(),
         };
         format!(

@@ -72,10 +72,7 @@ pub fn answer(results: &Results, load_of: Option<Mode>) -> Answer {
 
 fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
     let subject = cell.subject;
-    let load_of = Subject {
-        mode: load_of.unwrap_or(subject.mode),
-        host: subject.host,
-    };
+    let load_of = Subject { mode: load_of.unwrap_or(subject.mode), host: subject.host };
     let own = observe_cell(results, cell);
     // Polling takes idle periods away: who polls and who does not have no load in common.
     let basis = match load_of.mode.poll == subject.mode.poll {
@@ -107,9 +104,7 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
         }),
         measured,
         error: ratio.map(|(likely, measured)| likely / measured - 1.0),
-        predicted_by_cause: predicted
-            .map(|predicted| predicted.by_cause)
-            .unwrap_or_default(),
+        predicted_by_cause: predicted.map(|predicted| predicted.by_cause).unwrap_or_default(),
         measured_by_cause: by_cause(&own),
     }
 }
@@ -118,10 +113,7 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
 fn by_cause(observed: &[Observed]) -> BTreeMap<Cause, f64> {
     let count = |cause, one: &Observed| one.exits.get(&cause).copied().unwrap_or(0) as f64;
     let each = |cause| median(observed.iter().map(|one| count(cause, one)));
-    Cause::ALL
-        .into_iter()
-        .filter_map(|cause| Some((cause, each(cause)?)))
-        .collect()
+    Cause::ALL.into_iter().filter_map(|cause| Some((cause, each(cause)?))).collect()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -141,14 +133,7 @@ impl Answer {
     }
 
     fn table(&self) -> Table {
-        let head = [
-            "Mode",
-            "Load",
-            "Idle period",
-            "Predicted",
-            "Counted",
-            "Error",
-        ];
+        let head = ["Mode", "Load", "Idle period", "Predicted", "Counted", "Error"];
         let head = head.into_iter().chain(CAUSES.map(Cause::name));
         let caption = "Timer exits as predicted from the loads that were measured, and as counted";
         let mut table = Table::new(caption, head);

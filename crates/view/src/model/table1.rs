@@ -54,10 +54,7 @@ fn row(scenario: &Scenario, agreeing: &Reading) -> Row {
     let busy = agreeing.load.filter(|_| scenario.busy);
     Row {
         name: scenario.name,
-        printed: Pair {
-            periodic: scenario.periodic.into(),
-            tickless: scenario.tickless.into(),
-        },
+        printed: Pair { periodic: scenario.periodic.into(), tickless: scenario.tickless.into() },
         formula_periodic: scenario.formula_periodic(),
         formula_tickless_least: least,
         formula_tickless_most: most,
@@ -90,12 +87,8 @@ impl Answer {
         type Value = fn(&Row) -> String;
         let rows: [(&str, &str, Value); 6] = [
             ("periodic", "as printed", |row| whole(row.printed.periodic)),
-            ("periodic", "formula 3.1 as written", |row| {
-                whole(row.formula_periodic)
-            }),
-            ("periodic", "reading that agrees", |row| {
-                whole(row.agreeing.periodic)
-            }),
+            ("periodic", "formula 3.1 as written", |row| whole(row.formula_periodic)),
+            ("periodic", "reading that agrees", |row| whole(row.agreeing.periodic)),
             ("tickless", "as printed", |row| whole(row.printed.tickless)),
             ("tickless", "formula 3.2 as written", |row| {
                 let ends = [row.formula_tickless_least, row.formula_tickless_most];
@@ -104,9 +97,7 @@ impl Answer {
                     false => ends.map(whole).join(".."),
                 }
             }),
-            ("tickless", "reading that agrees", |row| {
-                whole(row.agreeing.tickless)
-            }),
+            ("tickless", "reading that agrees", |row| whole(row.agreeing.tickless)),
         ];
         let names = self.scenarios.iter().map(|row| row.name);
         let caption = "Table 1 of the paper: VM exits in 10 s, 16 vCPUs for each VM, 250 Hz";
@@ -125,14 +116,7 @@ impl Answer {
             "Readings under which W3 is {}, by what a synchronization blocks",
             whole(self.scenarios[2].printed.tickless)
         );
-        let head = [
-            "Exits are counted as",
-            "Load",
-            "Idle period",
-            "W3",
-            "Periodic",
-            "W4 fits",
-        ];
+        let head = ["Exits are counted as", "Load", "Idle period", "W3", "Periodic", "W4 fits"];
         let mut table = Table::new(caption, head);
         let mut last = "";
         for reading in &self.readings {
@@ -152,11 +136,7 @@ impl Answer {
                 format!("{mark}{}", waits(reading.waits)),
                 [
                     share(load),
-                    if period == 0.0 {
-                        "→ 0".into()
-                    } else {
-                        time(period)
-                    },
+                    if period == 0.0 { "→ 0".into() } else { time(period) },
                     whole(exits),
                     word(reading.periodic_agrees, "agrees"),
                     or_nothing(reading.fits_w4, |fits| word(fits, "yes")),

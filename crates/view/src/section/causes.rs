@@ -23,10 +23,7 @@ type Workload<'a> = (&'a str, Vec<&'a Cell>);
 
 pub fn section(selection: &Selection) -> Option<Section> {
     let counted = |set: &&Set| {
-        set.workloads()
-            .iter()
-            .flat_map(|(_, cells)| cells)
-            .any(|cell| has_causes(cell))
+        set.workloads().iter().flat_map(|(_, cells)| cells).any(|cell| has_causes(cell))
     };
     let sets: Vec<&Set> = selection.all().iter().filter(counted).collect();
     if sets.is_empty() {
@@ -54,9 +51,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
             };
             let title = format!("VM exits by cause, {name}{nth}");
             let id = format!("fig-causes-{}-{number}", set.slug());
-            section
-                .blocks
-                .push(figure(&id, &title, &set.samples(), part));
+            section.blocks.push(figure(&id, &title, &set.samples(), part));
         }
     }
     Some(section)
@@ -102,10 +97,7 @@ fn others(set: &Set) -> Option<String> {
             continue;
         };
         all += exits.cause(Cause::Other);
-        for (reason, count) in exits
-            .by_reason
-            .iter()
-            .filter(|(reason, _)| is_always_other(reason))
+        for (reason, count) in exits.by_reason.iter().filter(|(reason, _)| is_always_other(reason))
         {
             *counts.entry(reason).or_default() += count;
         }
@@ -116,10 +108,8 @@ fn others(set: &Set) -> Option<String> {
     // Less than one in two hundred would be 0 %.
     counts.retain(|(_, count)| 200 * count >= all && *count > 0);
     counts.truncate(REASONS);
-    let mut parts: Vec<String> = counts
-        .iter()
-        .map(|(reason, count)| format!("`{reason}` {}", share(*count)))
-        .collect();
+    let mut parts: Vec<String> =
+        counts.iter().map(|(reason, count)| format!("`{reason}` {}", share(*count))).collect();
     if parts.is_empty() {
         return None;
     }
@@ -127,10 +117,7 @@ fn others(set: &Set) -> Option<String> {
     if 200 * all.saturating_sub(named) >= all {
         parts.push(format!("further reasons {}", share(all - named)));
     }
-    Some(format!(
-        "`other` of all these runs together, by KVM's reason: {}.",
-        number::list(&parts)
-    ))
+    Some(format!("`other` of all these runs together, by KVM's reason: {}.", number::list(&parts)))
 }
 
 /// Whether exits of this reason have no other cause, whatever else is known of them.
@@ -157,9 +144,7 @@ fn legend() -> Vec<String> {
         Cause::Other => "anything else",
     };
     let items = Cause::ALL.into_iter();
-    items
-        .map(|cause| format!("`{cause}`: {}.", what(cause)))
-        .collect()
+    items.map(|cause| format!("`{cause}`: {}.", what(cause))).collect()
 }
 
 fn has_causes(cell: &Cell) -> bool {
@@ -184,9 +169,7 @@ fn parts<'a>(set: &Set<'a>) -> Vec<Vec<Workload<'a>>> {
 }
 
 fn figure(id: &str, title: &str, counts: &str, workloads: &[Workload]) -> Block {
-    let bars = Bars {
-        groups: workloads.iter().map(group).collect(),
-    };
+    let bars = Bars { groups: workloads.iter().map(group).collect() };
     let description = format!(
         "A group of stacked bars for each of {}, a bar for each mode. The table after the figure \
          has every number.",

@@ -25,11 +25,7 @@ pub fn lead(selection: &Selection) -> Option<String> {
 
 /// How throughput and execution time of these sets are measured.
 pub fn metrics(sets: &[&Set]) -> String {
-    let emulated: Vec<&Set> = sets
-        .iter()
-        .filter(|set| set.is_emulated())
-        .copied()
-        .collect();
+    let emulated: Vec<&Set> = sets.iter().filter(|set| set.is_emulated()).copied().collect();
     let mut text = "System throughput is work per CPU time of the host.".to_string();
     let time = match emulated.first() {
         Some(first) => {
@@ -42,10 +38,7 @@ pub fn metrics(sets: &[&Set]) -> String {
         }
         None => "time",
     };
-    format!(
-        "{text} Execution time is {time} on the host's clock, {}.",
-        window(sets)
-    )
+    format!("{text} Execution time is {time} on the host's clock, {}.", window(sets))
 }
 
 /// What lies between the two marks of a run.
@@ -62,10 +55,7 @@ fn window(sets: &[&Set]) -> String {
         (false, false) => {
             own.sort_unstable();
             own.dedup();
-            format!(
-                "{program}: its start and its end are in it; of {}, {unit}",
-                number::list(&own)
-            )
+            format!("{program}: its start and its end are in it; of {}, {unit}", number::list(&own))
         }
     }
 }
@@ -94,10 +84,7 @@ fn costs(sets: &[&Set]) -> String {
                 format!("{} ({})", written(cost), names(&charged))
             };
             let costs: Vec<String> = costs.iter().rev().map(of).collect();
-            format!(
-                "what is stated for each world switch: {}",
-                number::list(&costs)
-            )
+            format!("what is stated for each world switch: {}", number::list(&costs))
         }
     }
 }

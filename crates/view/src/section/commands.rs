@@ -21,10 +21,6 @@ pub fn commands(input: &Input, selection: &Selection) -> Vec<String> {
 fn of_results(results: &Results) -> String {
     match results.command.as_slice() {
         [] => format!("# bench {}: the command was not recorded", results.bench),
-        command => command
-            .iter()
-            .map(|word| quote(word))
-            .collect::<Vec<_>>()
-            .join(" "),
+        command => command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
     }
 }

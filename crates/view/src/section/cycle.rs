@@ -32,11 +32,9 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
         let caption = caption(results, workload, lines);
         let lanes = Lanes { lines };
         let table = cycle::table(results);
-        section
-            .blocks
-            .push(Figure::block(&id, caption, table, |size| {
-                lanes.draw(size, &id, &title, &description)
-            }));
+        section.blocks.push(Figure::block(&id, caption, table, |size| {
+            lanes.draw(size, &id, &title, &description)
+        }));
         if let Some(text) = cycle::lengths(results) {
             section.text(text);
         }
@@ -92,13 +90,7 @@ fn has_ticks(lines: &[Line]) -> bool {
 fn describe(lines: &[Line]) -> String {
     let lines: Vec<String> = lines
         .iter()
-        .map(|line| {
-            format!(
-                "{} has {}",
-                line.subject,
-                number::plural(line.chosen.exits(), "exit")
-            )
-        })
+        .map(|line| format!("{} has {}", line.subject, number::plural(line.chosen.exits(), "exit")))
         .collect();
     format!(
         "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every \
@@ -130,10 +122,7 @@ mod tests {
                 format!(r#"{{"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "{cause}"}}"#)
             });
             let events: Vec<String> = exits.collect();
-            Line {
-                subject: mode.into(),
-                ..line(&events.join(","))
-            }
+            Line { subject: mode.into(), ..line(&events.join(",")) }
         };
         let paratick = of(PARATICK, &["halt", "ipi"]);
         let same = of(TICKLESS, &["halt", "ipi"]);

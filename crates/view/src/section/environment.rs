@@ -41,31 +41,20 @@ pub fn table(input: &Input) -> Table {
 fn known(input: &Input) -> Vec<Known<'_>> {
     let results = input.results.iter().map(|results| {
         let plan = &results.plan;
-        (
-            format!("{} {}×{}", results.bench, plan.guests, plan.vcpus),
-            results,
-        )
+        (format!("{} {}×{}", results.bench, plan.guests, plan.vcpus), results)
     });
-    let timelines = input
-        .timelines
-        .iter()
-        .map(|timeline| ("time line".to_string(), timeline));
+    let timelines = input.timelines.iter().map(|timeline| ("time line".to_string(), timeline));
     let mut known: Vec<Known> = Vec::new();
     for (name, results) in results.chain(timelines) {
         let shown = |results: &Results| -> Vec<String> {
             let printed = FACTS.iter().filter(|fact| fact.meets.printed);
             printed.map(|fact| fact.shown(results)).collect()
         };
-        let same = known
-            .iter_mut()
-            .find(|known| shown(known.results) == shown(results));
+        let same = known.iter_mut().find(|known| shown(known.results) == shown(results));
         match same {
             Some(same) if same.names.contains(&name) => {}
             Some(same) => same.names.push(name),
-            None => known.push(Known {
-                names: vec![name],
-                results,
-            }),
+            None => known.push(Known { names: vec![name], results }),
         }
     }
     known

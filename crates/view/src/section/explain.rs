@@ -21,10 +21,7 @@ pub fn averages(set: &Set) -> Option<String> {
     let exits = set.average(Metric::Exits, TICKLESS_STOP)?;
     let printed = paper::averages_of(set.bench(), set.vcpus());
     let (both, paper) = match printed.map(|printed| number::printed(printed.exits)) {
-        Some(exits) => (
-            "Here and in the paper, ",
-            format!("in the paper by {exits}, "),
-        ),
+        Some(exits) => ("Here and in the paper, ", format!("in the paper by {exits}, ")),
         None => ("", String::new()),
     };
     let mut text = number::capital(&format!(
@@ -98,9 +95,7 @@ fn pairs<'a>(set: &Set<'a>, baseline: Mode) -> Vec<Pair<'a>> {
 fn moved(pairs: &[Pair]) -> (Vec<String>, Vec<String>) {
     let difference = |cause| -> f64 {
         let of = |cell: &Cell| cell.summary(Figure::Cause(cause)).map(|s| s.median);
-        let both = pairs
-            .iter()
-            .filter_map(|(mode, base)| of(mode).zip(of(base)));
+        let both = pairs.iter().filter_map(|(mode, base)| of(mode).zip(of(base)));
         both.map(|(mode, base)| mode - base).sum()
     };
     let mut all: Vec<(Cause, f64)> = Cause::ALL.map(|cause| (cause, difference(cause))).to_vec();
@@ -121,10 +116,8 @@ fn causes(pairs: &[Pair]) -> String {
     let (less, more) = moved(pairs);
     let mut text = String::new();
     if !less.is_empty() {
-        text = format!(
-            " Saved most, over all workloads (sums of medians): {}.",
-            number::list(&less)
-        );
+        text =
+            format!(" Saved most, over all workloads (sums of medians): {}.", number::list(&less));
     }
     if !more.is_empty() {
         text += &format!(" More than in the baseline: {}.", number::list(&more));
@@ -208,9 +201,7 @@ mod tests {
             plan: Plan {
                 vcpus: 1,
                 guests: 1,
-                subjects: [BASELINES[0], BASELINES[1], PARATICK]
-                    .map(Into::into)
-                    .to_vec(),
+                subjects: [BASELINES[0], BASELINES[1], PARATICK].map(Into::into).to_vec(),
                 workloads: vec![planned.clone()],
                 rounds: 4,
                 rounds_at_most: None,
@@ -222,11 +213,9 @@ mod tests {
             cells: Vec::new(),
             problems: Vec::new(),
         };
-        for (mode, [arm, halt]) in [
-            (BASELINES[0], baseline),
-            (BASELINES[1], baseline),
-            (PARATICK, paratick),
-        ] {
+        for (mode, [arm, halt]) in
+            [(BASELINES[0], baseline), (BASELINES[1], baseline), (PARATICK, paratick)]
+        {
             for round in 1..=4 {
                 let sample = Sample {
                     round,
@@ -271,10 +260,7 @@ mod tests {
         assert_eq!(losses.len(), 2);
         for (text, baseline) in losses.iter().zip(BASELINES) {
             assert!(text.contains(&format!("than in `{baseline}`: +20\u{202f}%")));
-            assert!(
-                text.contains("`halt` +30") && !text.contains("`arm`"),
-                "{text}"
-            );
+            assert!(text.contains("`halt` +30") && !text.contains("`arm`"), "{text}");
         }
     }
 }

@@ -41,10 +41,7 @@ pub fn add(
     (bench, title): (&str, &'static str),
     told: &mut Told,
 ) {
-    let tables: Vec<_> = sets
-        .iter()
-        .filter_map(|set| Some((set, table(set)?)))
-        .collect();
+    let tables: Vec<_> = sets.iter().filter_map(|set| Some((set, table(set)?))).collect();
     if tables.is_empty() {
         return;
     }

@@ -27,20 +27,13 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         `--resume`.",
     );
     section.list(lengths(selection));
-    section.blocks.push(Block::Command {
-        text: commands(input, selection).join("\n"),
-    });
+    section.blocks.push(Block::Command { text: commands(input, selection).join("\n") });
     section.text(format!("The paper: {}.", paper::REFERENCE));
     section
 }
 
 fn method(input: &Input, selection: &Selection) -> Vec<String> {
-    let configurations = || {
-        input
-            .results
-            .iter()
-            .map(|results| &results.environment.configuration)
-    };
+    let configurations = || input.results.iter().map(|results| &results.environment.configuration);
     let emulated = configurations().any(|c| c.ns_per_instruction.is_some());
     let busy = |results: &&Results| {
         let c = &results.environment.configuration;
@@ -67,12 +60,8 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
                 .into(),
         );
     }
-    let in_turn: Vec<String> = input
-        .results
-        .iter()
-        .filter(busy)
-        .map(|results| results.bench.clone())
-        .collect();
+    let in_turn: Vec<String> =
+        input.results.iter().filter(busy).map(|results| results.bench.clone()).collect();
     if !in_turn.is_empty() {
         items.push(format!(
             "Guests with several vCPUs were measured with a clock that busy CPUs \
@@ -107,9 +96,7 @@ fn not_counted(input: &Input) -> String {
     let without: Vec<String> = without.collect();
     // Where none were counted, that is said already.
     let some = input.results.iter().flat_map(|results| &results.cells);
-    let some = some
-        .flat_map(|cell| cell.samples())
-        .any(|s| s.world_switches.is_some());
+    let some = some.flat_map(|cell| cell.samples()).any(|s| s.world_switches.is_some());
     match without.is_empty() || !some {
         true => String::new(),
         false => format!(" It did not in {}.", without.join("; ")),
@@ -124,16 +111,9 @@ fn problems(section: &mut Section, input: &Input) {
     for results in &input.results {
         let plan = &results.plan;
         let name = format!("{} {}×{}", results.bench, plan.guests, plan.vcpus);
-        items.extend(
-            results
-                .problems
-                .iter()
-                .map(|problem| format!("{name}: {problem}")),
-        );
+        items.extend(results.problems.iter().map(|problem| format!("{name}: {problem}")));
         if !results.is_complete() {
-            items.push(format!(
-                "{name}: not everything that was planned has been measured."
-            ));
+            items.push(format!("{name}: not everything that was planned has been measured."));
         }
         let mut doubtful: BTreeMap<String, usize> = BTreeMap::new();
         for (cell, sample) in results.doubtful() {

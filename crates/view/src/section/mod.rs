@@ -28,11 +28,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(sensitivity::section(selection));
     sections.extend(quick::section(selection));
     sections.push(method::section(input, selection));
-    Page {
-        title: "Virtual scheduler ticks, measured".into(),
-        subtitle: subtitle(input),
-        sections,
-    }
+    Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }
 
 fn subtitle(input: &Input) -> String {

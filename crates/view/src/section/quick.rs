@@ -24,10 +24,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
         section.heading(set.slug(), format!("Guests with {vcpus}"));
         section.table(bench::counts(set));
         let versus = Metric::ALL.map(|metric| bench::versus(set, metric));
-        versus
-            .into_iter()
-            .flatten()
-            .for_each(|table| section.table(table));
+        versus.into_iter().flatten().for_each(|table| section.table(table));
     }
     Some(section)
 }

@@ -54,10 +54,7 @@ const KINDS: [Kind; 3] = [
 
 pub fn sections(selection: &Selection) -> Vec<Section> {
     let mut told = Told::default();
-    KINDS
-        .iter()
-        .filter_map(|kind| section(selection, kind, &mut told))
-        .collect()
+    KINDS.iter().filter_map(|kind| section(selection, kind, &mut told)).collect()
 }
 
 fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Section> {
@@ -67,10 +64,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
     }
     let mut section = Section::new(
         kind.bench,
-        format!(
-            "{} ({} and {} of the paper)",
-            kind.title, kind.figure, kind.table
-        ),
+        format!("{} ({} and {} of the paper)", kind.title, kind.figure, kind.table),
     );
     section.text(kind.about);
     section.text(clock::metrics(&sets));
@@ -104,10 +98,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
 }
 
 fn figure(set: &Set, baseline: Mode, kind: &Kind, table: Table) -> Block {
-    let title = format!(
-        "{}: paratick relative to {baseline}",
-        number::capital(&set.name())
-    );
+    let title = format!("{}: paratick relative to {baseline}", number::capital(&set.name()));
     let per_metric = Metric::ALL.map(|metric| set.changes(metric, baseline));
     let rows = rows(&per_metric);
     let caption = caption(set, baseline, kind, &per_metric);
@@ -117,14 +108,9 @@ fn figure(set: &Set, baseline: Mode, kind: &Kind, table: Table) -> Block {
         label: format!("change, % ({})", metric.better()),
         paper: set.printed(metric, baseline),
     };
-    let forest = Forest {
-        panels: Metric::ALL.map(panel).into(),
-        rows,
-    };
+    let forest = Forest { panels: Metric::ALL.map(panel).into(), rows };
     let id = format!("fig-{}-{baseline}", set.slug());
-    Figure::block(&id, caption, table, |size| {
-        forest.draw(size, &id, &title, &description)
-    })
+    Figure::block(&id, caption, table, |size| forest.draw(size, &id, &title, &description))
 }
 
 fn rows(per_metric: &[Vec<(&str, Option<Change>)>; 3]) -> Vec<Row> {
@@ -165,26 +151,16 @@ fn caption(
         text += &format!(" A world switch costs {cost} ns.");
     }
     for (metric, changes) in Metric::ALL.iter().zip(per_metric) {
-        let measured = changes
-            .iter()
-            .filter(|(_, change)| change.is_some())
-            .count();
+        let measured = changes.iter().filter(|(_, change)| change.is_some()).count();
         if measured < changes.len() {
-            text += &format!(
-                " {}: measured on {measured} of {}.",
-                metric.name(),
-                changes.len()
-            );
+            text += &format!(" {}: measured on {measured} of {}.", metric.name(), changes.len());
         }
     }
     text
 }
 
 fn describe(rows: &[Row]) -> String {
-    let average = rows
-        .last()
-        .map(|row| row.changes.as_slice())
-        .unwrap_or_default();
+    let average = rows.last().map(|row| row.changes.as_slice()).unwrap_or_default();
     let words: Vec<String> = Metric::ALL
         .iter()
         .zip(average)

@@ -18,18 +18,12 @@ use paratick_core::{
 };
 
 pub fn section(selection: &Selection) -> Option<Section> {
-    let sets: Vec<&Set> = selection
-        .evaluated()
-        .into_iter()
-        .filter(|set| counted(set))
-        .collect();
+    let sets: Vec<&Set> = selection.evaluated().into_iter().filter(|set| counted(set)).collect();
     if sets.is_empty() {
         return None;
     }
-    let mut section = Section::new(
-        "sensitivity",
-        "If a world switch cost nothing, or twice as much",
-    );
+    let mut section =
+        Section::new("sensitivity", "If a world switch cost nothing, or twice as much");
     section.text(
         "An emulated world switch takes one instruction, a real one some thousand cycles. \
         The lab therefore charges a stated cost for each; `docs/exit-cost.md` derives its default \
@@ -40,20 +34,14 @@ pub fn section(selection: &Selection) -> Option<Section> {
         Execution time is only known at costs that were measured.",
     );
     for set in sets {
-        section.heading(
-            format!("cost-{}", set.slug()),
-            format!("Cost: {}", set.name()),
-        );
+        section.heading(format!("cost-{}", set.slug()), format!("Cost: {}", set.name()));
         section.text(verdict(set));
         if let Some(text) = exits(set) {
             section.text(text);
         }
         section.blocks.push(figure(set));
         section.blocks.push(Block::More {
-            summary: format!(
-                "System throughput of each benchmark at three costs ({})",
-                set.name()
-            ),
+            summary: format!("System throughput of each benchmark at three costs ({})", set.name()),
             table: per_workload(set),
         });
     }
@@ -63,10 +51,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
 /// Whether the emulator counted what throughput is computed from.
 fn counted(set: &Set) -> bool {
     let samples = set.main().cells.iter().flat_map(|cell| cell.samples());
-    samples
-        .filter_map(|sample| throughput::cpu_ns(sample, Nanos(0)))
-        .next()
-        .is_some()
+    samples.filter_map(|sample| throughput::cpu_ns(sample, Nanos(0))).next().is_some()
 }
 
 /// Of every workload that has both modes.
@@ -104,11 +89,8 @@ fn verdict(set: &Set) -> String {
         let all = at[0].len();
         let open = (0..all).filter(|nth| outcomes(*nth).contains(&Outcome::Open));
         let open: Vec<usize> = open.collect();
-        let moves = |nth: &usize| {
-            outcomes(*nth)
-                .iter()
-                .any(|outcome| *outcome != outcomes(*nth)[0])
-        };
+        let moves =
+            |nth: &usize| outcomes(*nth).iter().any(|outcome| *outcome != outcomes(*nth)[0]);
         let moved: Vec<String> = (0..all)
             .filter(|nth| !open.contains(nth))
             .filter(moves)
@@ -158,10 +140,7 @@ fn figure(set: &Set) -> Block {
         points: measured(set, *baseline),
     };
     let main_cost = f64::from(cost_ns(set.main()));
-    let panel = |title: &str, curves: Vec<Curve>| Panel {
-        title: title.into(),
-        curves,
-    };
+    let panel = |title: &str, curves: Vec<Curve>| Panel { title: title.into(), curves };
     let mut panels = vec![panel(
         "System throughput, change in %",
         BASELINES.iter().map(throughput_curve).collect(),
@@ -180,10 +159,7 @@ fn figure(set: &Set) -> Block {
         main_cost,
         costs: (0.0, 2.0 * stated(set).0 as f64),
     };
-    let title = format!(
-        "Average change by the cost of a world switch, {}",
-        set.name()
-    );
+    let title = format!("Average change by the cost of a world switch, {}", set.name());
     let mut caption = format!(
         "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the \
          other figures.",
@@ -244,10 +220,8 @@ fn exits(set: &Set) -> Option<String> {
     };
     let modes = BASELINES.into_iter().chain([PARATICK]);
     let modes: Vec<String> = modes.filter_map(of_mode).collect();
-    let costs: Vec<String> = all
-        .iter()
-        .map(|results| number::count(f64::from(cost_ns(results))))
-        .collect();
+    let costs: Vec<String> =
+        all.iter().map(|results| number::count(f64::from(cost_ns(results)))).collect();
     (!names.is_empty() && !modes.is_empty()).then(|| {
         format!(
             "VM exits measured at {} ns, over {} (sums of medians): {}.",
@@ -291,14 +265,7 @@ fn per_workload(set: &Set) -> Table {
             set.name(),
             set.samples()
         ),
-        [
-            "Benchmark",
-            &heads[0],
-            &heads[1],
-            &heads[2],
-            "Conclusion",
-            "Turns at",
-        ],
+        ["Benchmark", &heads[0], &heads[1], &heads[2], "Conclusion", "Turns at"],
     );
     for baseline in BASELINES {
         table.group(format!("against {baseline}"));
@@ -324,9 +291,7 @@ fn per_workload(set: &Set) -> Table {
 /// The cost beyond which the other mode has the higher throughput.
 fn turns(set: &Set, workload: &str, baseline: Mode) -> String {
     let results = set.main();
-    let cells = results
-        .cell(workload, PARATICK)
-        .zip(results.cell(workload, baseline));
+    let cells = results.cell(workload, PARATICK).zip(results.cell(workload, baseline));
     let cost = cells.and_then(|(mode, base)| throughput::break_even(mode, base));
     cost.map_or("–".into(), |cost| format!("{} ns", number::count(cost)))
 }

@@ -13,28 +13,16 @@ pub struct Source {
 }
 
 const fn source(id: &'static str, what: &'static str, command: &'static str) -> Source {
-    Source {
-        id,
-        vcpus: None,
-        what,
-        command,
-    }
+    Source { id, vcpus: None, what, command }
 }
 
 const fn multithreaded(vcpus: u32, what: &'static str, command: &'static str) -> Source {
-    Source {
-        vcpus: Some(vcpus),
-        ..source("multithreaded", what, command)
-    }
+    Source { vcpus: Some(vcpus), ..source("multithreaded", what, command) }
 }
 
 const SOURCES: [Source; 8] = [
     source("table1", "Table 1", "paratick bench table1"),
-    source(
-        "sequential",
-        "sequential programs (Figure 4, Table 2)",
-        "paratick bench sequential",
-    ),
+    source("sequential", "sequential programs (Figure 4, Table 2)", "paratick bench sequential"),
     multithreaded(
         4,
         "multithreaded programs, 4 vCPUs (Figure 5, Table 3)",
@@ -50,16 +38,8 @@ const SOURCES: [Source; 8] = [
         "multithreaded programs, 64 vCPUs (Figure 5, Table 3)",
         "paratick bench multithreaded --sizes large",
     ),
-    source(
-        "io",
-        "input and output (Figure 6, Table 4)",
-        "paratick bench io",
-    ),
-    source(
-        "cycle",
-        "the time line of an idle cycle",
-        "paratick bench timeline",
-    ),
+    source("io", "input and output (Figure 6, Table 4)", "paratick bench io"),
+    source("cycle", "the time line of an idle cycle", "paratick bench timeline"),
     source("quick", "the small workloads", "paratick bench quick"),
 ];
 

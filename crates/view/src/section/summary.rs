@@ -19,10 +19,8 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         section.blocks.push(Block::Lead { text });
     }
     let sets = summed_up(selection);
-    let verdicts: Vec<_> = BASELINES
-        .iter()
-        .filter_map(|baseline| verdict(&sets, *baseline))
-        .collect();
+    let verdicts: Vec<_> =
+        BASELINES.iter().filter_map(|baseline| verdict(&sets, *baseline)).collect();
     if !verdicts.is_empty() {
         for (text, by_metric) in verdicts {
             section.blocks.push(Block::Lead { text });
@@ -189,10 +187,8 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
 /// The averages of all sets, from the least to the greatest, and how many of them show nothing.
 /// Nothing where one of them has too few boots behind it.
 fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
-    let mut averages: Vec<Change> = sets
-        .iter()
-        .filter_map(|set| set.average(metric, baseline))
-        .collect();
+    let mut averages: Vec<Change> =
+        sets.iter().filter_map(|set| set.average(metric, baseline)).collect();
     averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
         return String::new();

@@ -17,10 +17,8 @@ pub fn section(selection: &Selection) -> Option<Section> {
     if entries.is_empty() {
         return None;
     }
-    let mut section = Section::new(
-        "table1",
-        "Timer exits of idle and of blocking guests (Table 1 of the paper)",
-    );
+    let mut section =
+        Section::new("table1", "Timer exits of idle and of blocking guests (Table 1 of the paper)");
     section.text(
         "The paper computes Table 1 from its formulas; here it is measured. Its numbers \
         are for 16 vCPUs in each VM and 10 seconds at 250 Hz, and these are for what is in the \
@@ -45,11 +43,9 @@ pub fn section(selection: &Selection) -> Option<Section> {
         by the model of the mode for the load that was measured (hollow circle), where that is \
         known. Each workload has its own scale; the number at a bar's end is the median."
         .into();
-    section
-        .blocks
-        .push(Figure::block("fig-table1", caption, table, |size| {
-            rates.draw(size, "fig-table1", title, &description)
-        }));
+    section.blocks.push(Figure::block("fig-table1", caption, table, |size| {
+        rates.draw(size, "fig-table1", title, &description)
+    }));
     section.blocks.extend(synchronization(&sets));
     Some(section)
 }
@@ -79,9 +75,7 @@ fn synchronization(sets: &[&Set]) -> Option<Block> {
 
 fn settings() -> Vec<String> {
     let settings = paper::TABLE1.iter();
-    settings
-        .map(|(name, _, what)| format!("{name}: {what}."))
-        .collect()
+    settings.map(|(name, _, what)| format!("{name}: {what}.")).collect()
 }
 
 fn groups(entries: &[Entry]) -> Vec<Group> {
@@ -95,10 +89,7 @@ fn groups(entries: &[Entry]) -> Vec<Group> {
         };
         match groups.last_mut() {
             Some(group) if group.title == entry.title() => group.rates.push(rate),
-            _ => groups.push(Group {
-                title: entry.title(),
-                rates: vec![rate],
-            }),
+            _ => groups.push(Group { title: entry.title(), rates: vec![rate] }),
         }
     }
     groups

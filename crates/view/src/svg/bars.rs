@@ -75,16 +75,9 @@ impl Bars {
 /// Returns where it ends.
 fn column(svg: &mut Svg, groups: &[Group], top: f64, (left, right): (f64, f64)) -> f64 {
     let scale = Scale::new([0.0, 100.0], (left + LABEL, right - NUMBER));
-    let rows = groups
-        .iter()
-        .map(|group| HEAD + group.bars.len() as f64 * ROW);
+    let rows = groups.iter().map(|group| HEAD + group.bars.len() as f64 * ROW);
     let bottom = top + rows.sum::<f64>() + 6.0;
-    let end = axis(
-        svg,
-        &scale,
-        (top + 6.0, bottom),
-        "VM exits, % of the group's longest",
-    );
+    let end = axis(svg, &scale, (top + 6.0, bottom), "VM exits, % of the group's longest");
     let mut y = top;
     for group in groups {
         let title = fit_strong(&group.title, right - left);
@@ -114,11 +107,6 @@ fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, (left, rig
         let width = scale.at(before / longest * 100.0) - from;
         // Parts are parted by a line of the page's colour, but none so thin that it would vanish.
         let parted = if width > 3.0 { width - 1.0 } else { width };
-        marks::swatch(
-            svg,
-            (from, y + (ROW - THICK) / 2.0),
-            (parted, THICK),
-            *cause,
-        );
+        marks::swatch(svg, (from, y + (ROW - THICK) / 2.0), (parted, THICK), *cause);
     }
 }

@@ -78,10 +78,7 @@ impl Anchor {
 
 /// For text and for attributes in double quotes.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A drawing in the making.
@@ -133,14 +130,8 @@ impl Svg {
 
     /// A line through points.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
-        let points: Vec<_> = points
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        self.body += &format!(
-            r#"<polyline points="{}" class="{class}"/>"#,
-            points.join(" ")
-        );
+        let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.body += &format!(r#"<polyline points="{}" class="{class}"/>"#, points.join(" "));
     }
 
     /// Markup that the others do not offer.
@@ -154,13 +145,7 @@ impl Svg {
     }
 
     pub fn finish(self, height: f64) -> String {
-        let Svg {
-            id,
-            size,
-            title,
-            description,
-            body,
-        } = self;
+        let Svg { id, size, title, description, body } = self;
         format!(
             "<svg class=\"{}\" viewBox=\"0 0 {} {height:.0}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title>\
@@ -179,12 +164,7 @@ pub fn axis(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), label: &str
     for tick in scale.ticks() {
         let x = scale.at(tick);
         svg.line((x, top), (x, bottom), "grid");
-        svg.text(
-            (x, bottom + 15.0),
-            Anchor::Middle,
-            "muted",
-            &scale.label(tick),
-        );
+        svg.text((x, bottom + 15.0), Anchor::Middle, "muted", &scale.label(tick));
     }
     svg.line((scale.left(), bottom), (scale.right(), bottom), "axis");
     let middle = (scale.left() + scale.right()) / 2.0;

@@ -58,10 +58,7 @@ impl Curves {
                 (x, y) = (0.0, y + 20.0);
             }
             let class = CLASSES[number % CLASSES.len()];
-            svg.path(
-                &[(x, y - 4.0), (x + 28.0, y - 4.0)],
-                &format!("curve{class}"),
-            );
+            svg.path(&[(x, y - 4.0), (x + 28.0, y - 4.0)], &format!("curve{class}"));
             svg.text((x + 36.0, y), Anchor::Start, "", &curve.name);
             x += width;
         }
@@ -70,12 +67,7 @@ impl Curves {
 
     fn panel(&self, svg: &mut Svg, panel: &Panel, top: f64, (left, right): (f64, f64)) -> f64 {
         let bottom = top + HEIGHT;
-        svg.text(
-            (left - TICK_LABELS, top - 14.0),
-            Anchor::Start,
-            "strong",
-            &panel.title,
-        );
+        svg.text((left - TICK_LABELS, top - 14.0), Anchor::Start, "strong", &panel.title);
         let costs = Scale::new([self.costs.0, self.costs.1], (left, right));
         let points = || panel.curves.iter().flat_map(|curve| &curve.points);
         let ends = points().flat_map(|(_, change)| [change.low, change.high]);
@@ -86,12 +78,7 @@ impl Curves {
         for tick in changes.ticks() {
             let class = if tick == 0.0 { "axis" } else { "grid" };
             svg.line((left, y(tick)), (right, y(tick)), class);
-            svg.text(
-                (left - 6.0, y(tick) + 4.0),
-                Anchor::End,
-                "muted",
-                &changes.label(tick),
-            );
+            svg.text((left - 6.0, y(tick) + 4.0), Anchor::End, "muted", &changes.label(tick));
         }
         let end = axis(svg, &costs, (top, bottom), &self.label);
         let main = costs.at(self.main_cost);
@@ -109,11 +96,8 @@ impl Curves {
                 let (x, y) = place(*cost, change.ratio);
                 svg.circle((x, y), 3.5, &format!("dot{class}"));
             }
-            let line: Vec<_> = curve
-                .points
-                .iter()
-                .map(|(c, change)| place(*c, change.ratio))
-                .collect();
+            let line: Vec<_> =
+                curve.points.iter().map(|(c, change)| place(*c, change.ratio)).collect();
             svg.path(&line, &format!("curve{class}"));
         }
         end
@@ -134,15 +118,10 @@ mod tests {
             method: Method::Range,
             verdict: Verdict::TooFewSamples,
         };
-        let curve = |name: &str| Curve {
-            name: name.into(),
-            points: vec![(0.0, change), (1000.0, change)],
-        };
+        let curve =
+            |name: &str| Curve { name: name.into(), points: vec![(0.0, change), (1000.0, change)] };
         let curves = Curves {
-            panels: vec![Panel {
-                title: "t".into(),
-                curves: vec![curve("a"), curve("b")],
-            }],
+            panels: vec![Panel { title: "t".into(), curves: vec![curve("a"), curve("b")] }],
             label: "l".into(),
             main_cost: 1000.0,
             costs: (0.0, 2000.0),

@@ -101,12 +101,7 @@ impl Forest {
         let ends = changes().flat_map(|change| [change.low, change.high].map(percent));
         let ends = ends.map(|end| end.clamp(limits.0, limits.1));
         let scale = Scale::new(ends.chain(panel.paper).chain([0.0]), (left, right)).signed();
-        svg.text(
-            (left, top - HEAD + 14.0),
-            Anchor::Start,
-            "strong",
-            &panel.title,
-        );
+        svg.text((left, top - HEAD + 14.0), Anchor::Start, "strong", &panel.title);
         let end = axis(svg, &scale, (top, bottom), &panel.label);
         svg.line((scale.at(0.0), top), (scale.at(0.0), bottom), "axis");
         if let Some(paper) = panel.paper {
@@ -139,9 +134,8 @@ fn paper_line(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), paper: f6
 
 /// How far intervals are drawn: not so far that points could no longer be told apart.
 fn limits(points: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = points.fold((0.0, 0.0), |(low, high): (f64, f64), point| {
-        (low.min(point), high.max(point))
-    });
+    let (low, high) =
+        points.fold((0.0, 0.0), |(low, high): (f64, f64), point| (low.min(point), high.max(point)));
     let more = (high - low).max(1.0);
     (low - more, high + more)
 }
@@ -202,11 +196,7 @@ mod tests {
             verdict: Verdict::NoDifferenceShown,
         };
         let forest = |high| Forest {
-            panels: vec![Panel {
-                title: "t".into(),
-                label: "l".into(),
-                paper: None,
-            }],
+            panels: vec![Panel { title: "t".into(), label: "l".into(), paper: None }],
             rows: vec![Row {
                 label: "r".into(),
                 average: false,

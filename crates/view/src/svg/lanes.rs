@@ -49,12 +49,8 @@ impl Lanes<'_> {
             y = top + LANE * Who::ALL.len() as f64 + GAP;
         }
         let bottom = y - GAP + 8.0;
-        let end = axis(
-            &mut svg,
-            &scale,
-            (HEAD, bottom),
-            "time from the beginning of the idle cycle, µs",
-        );
+        let end =
+            axis(&mut svg, &scale, (HEAD, bottom), "time from the beginning of the idle cycle, µs");
         for (line, marks, head, top) in drawings {
             heading(&mut svg, line, head, size);
             lanes(&mut svg, line, &scale, top);
@@ -116,12 +112,7 @@ fn place<'a>(line: &'a Line, scale: &Scale) -> Vec<Mark<'a>> {
         let end = x + 17.0 + text_width(text) + 6.0;
         let crossed = marks.iter().filter(|later| later.x < end);
         let tier = crossed.map(|later| later.tier + 1).max().unwrap_or(0);
-        marks.push(Mark {
-            x,
-            cause,
-            text,
-            tier,
-        });
+        marks.push(Mark { x, cause, text, tier });
     }
     marks
 }

@@ -54,10 +54,7 @@ impl Rates {
         let right = size.width() - 62.0;
         let scale = Scale::new([0.0, 100.0], (left, right));
         let top = self.legend(&mut svg);
-        let rows = self
-            .groups
-            .iter()
-            .map(|group| HEAD + group.rates.len() as f64 * ROW);
+        let rows = self.groups.iter().map(|group| HEAD + group.rates.len() as f64 * ROW);
         let bottom = top + rows.sum::<f64>() + 6.0;
         let end = axis(&mut svg, &scale, (top + 6.0, bottom), &self.label);
         let mut y = top;
@@ -92,12 +89,7 @@ fn row(svg: &mut Svg, (scale, largest): (&Scale, f64), y: f64, rate: &Rate, size
         true => scale.at(100.0 * value / largest),
         false => scale.left(),
     };
-    svg.text(
-        (0.0, y + 4.0),
-        Anchor::Start,
-        "",
-        &fit(&rate.label, scale.left()),
-    );
+    svg.text((0.0, y + 4.0), Anchor::Start, "", &fit(&rate.label, scale.left()));
     let text = match rate.measured {
         Some(summary) => {
             let from = at(0.0);
@@ -136,16 +128,10 @@ mod tests {
             printed: None,
             modelled: None,
         };
-        let group = |rates| Group {
-            title: "W".into(),
-            rates,
-        };
+        let group = |rates| Group { title: "W".into(), rates };
         let rates = Rates {
             label: "l".into(),
-            groups: vec![
-                group(vec![rate(2000.0), rate(1000.0)]),
-                group(vec![rate(5.0)]),
-            ],
+            groups: vec![group(vec![rate(2000.0), rate(1000.0)]), group(vec![rate(5.0)])],
         };
         let svg = rates.draw(Size::Wide, "f", "t", "d");
         let bars = svg.split("<rect ").filter(|part| part.contains("\"bar\""));

@@ -49,10 +49,7 @@ impl Scale {
 
     /// Tick labels with a sign: for changes.
     pub fn signed(self) -> Self {
-        Scale {
-            signed: true,
-            ..self
-        }
+        Scale { signed: true, ..self }
     }
 
     /// Ends at `value` instead of the next round number.
@@ -102,20 +99,13 @@ mod tests {
 
     fn labels(values: &[f64], width: f64) -> Vec<String> {
         let scale = Scale::new(values.iter().copied(), (0.0, width)).signed();
-        scale
-            .ticks()
-            .iter()
-            .map(|tick| scale.label(*tick))
-            .collect()
+        scale.ticks().iter().map(|tick| scale.label(*tick)).collect()
     }
 
     #[test]
     fn ticks_are_round_and_hold_all_values() {
         assert_eq!(labels(&[-52.0, 0.0], 200.0), ["−60", "−40", "−20", "0"]);
-        assert_eq!(
-            labels(&[-0.4, 1.1], 220.0),
-            ["−0.5", "0", "+0.5", "+1.0", "+1.5"]
-        );
+        assert_eq!(labels(&[-0.4, 1.1], 220.0), ["−0.5", "0", "+0.5", "+1.0", "+1.5"]);
     }
 
     #[test]

@@ -73,9 +73,6 @@ pub fn relative(set: &Set, baseline: Mode) -> Option<Table> {
     if table.is_empty() {
         return None;
     }
-    table.row(
-        "average",
-        changes.map(|changes| change::text(average(&changes))),
-    );
+    table.row("average", changes.map(|changes| change::text(average(&changes))));
     Some(table)
 }

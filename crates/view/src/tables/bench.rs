@@ -15,20 +15,8 @@ use paratick_core::{
 /// Of every workload and mode.
 pub fn counts(set: &Set) -> Table {
     let mut table = Table::new(
-        format!(
-            "Medians with intervals: {}, {} in each mode",
-            set.name(),
-            set.samples()
-        ),
-        [
-            "Mode",
-            "VM exits",
-            "Per unit",
-            "TSC_DEADLINE",
-            "Ticks",
-            "M instructions",
-            "Duration, ms",
-        ],
+        format!("Medians with intervals: {}, {} in each mode", set.name(), set.samples()),
+        ["Mode", "VM exits", "Per unit", "TSC_DEADLINE", "Ticks", "M instructions", "Duration, ms"],
     );
     for (_, cells) in set.workloads() {
         table.group(title(cells[0]));
@@ -66,13 +54,7 @@ pub fn counts(set: &Set) -> Table {
 /// nothing to compare.
 pub fn versus(set: &Set, metric: Metric) -> Option<Table> {
     let mut baselines = vec![TICKLESS_STOP, TICKLESS, TICKLESS_POLL];
-    baselines.retain(|mode| {
-        set.main()
-            .plan
-            .subjects
-            .iter()
-            .any(|subject| subject.mode == *mode)
-    });
+    baselines.retain(|mode| set.main().plan.subjects.iter().any(|subject| subject.mode == *mode));
     let head = baselines.iter().map(|mode| format!("against {mode}"));
     let mut table = Table::new(
         format!(
@@ -100,11 +82,7 @@ pub fn versus(set: &Set, metric: Metric) -> Option<Table> {
         }
     }
     let mut cells = set.main().cells.iter();
-    let any = cells.any(|cell| {
-        baselines
-            .iter()
-            .any(|base| metric.of(cell, *base).is_some())
-    });
+    let any = cells.any(|cell| baselines.iter().any(|base| metric.of(cell, *base).is_some()));
     any.then_some(table)
 }
 
@@ -118,9 +96,6 @@ pub fn title(cell: &Cell) -> String {
 
 /// The mode, and whether some of its samples are doubtful.
 fn marked(cell: &Cell) -> String {
-    let doubtful = cell
-        .samples()
-        .iter()
-        .any(|sample| !sample.problems.is_empty());
+    let doubtful = cell.samples().iter().any(|sample| !sample.problems.is_empty());
     format!("{}{}", cell.subject, if doubtful { " !" } else { "" })
 }

@@ -10,9 +10,8 @@ use paratick_core::{cause::Cause, cycle::What, results::Results, units::Nanos};
 
 pub fn table(results: &Results) -> Table {
     let planned = results.plan.workloads.first();
-    let ran = planned.map_or(String::new(), |planned| {
-        format!(" ({} {}", planned.work, planned.unit)
-    });
+    let ran =
+        planned.map_or(String::new(), |planned| format!(" ({} {}", planned.work, planned.unit));
     let vcpus = number::plural(results.plan.vcpus as usize, "vCPU");
     let workload = workload(results);
     let mut table = Table::new(
@@ -27,10 +26,7 @@ pub fn table(results: &Results) -> Table {
             let (name, cause, what) = told(&event.what);
             let next = events.get(place + 1);
             let lasts = next.map(|next| micros(next.t_ns - event.t_ns));
-            table.row(
-                name,
-                [cause, micros(event.t_ns), lasts.unwrap_or_default(), what],
-            );
+            table.row(name, [cause, micros(event.t_ns), lasts.unwrap_or_default(), what]);
         }
     }
     table
@@ -85,23 +81,14 @@ fn heading(line: &Line) -> String {
 fn told(what: &What) -> (&'static str, String, String) {
     let event = |name, cause: &dyn ToString, what: &str| (name, cause.to_string(), what.into());
     match what {
-        What::Exit {
-            reason,
-            cause,
-            msr,
-            moved_ns,
-        } => {
+        What::Exit { reason, cause, msr, moved_ns } => {
             let msr = msr.as_ref().map(|msr| format!(" {msr}"));
             let moved = moved_ns.map(|moved| {
                 let side = if moved < 0 { "earlier" } else { "later" };
                 format!(", deadline {} {side}", Nanos(moved.unsigned_abs()))
             });
             let text = [Some(reason.clone()), msr, moved];
-            event(
-                "exit",
-                cause,
-                &text.into_iter().flatten().collect::<String>(),
-            )
+            event("exit", cause, &text.into_iter().flatten().collect::<String>())
         }
         What::Entry => event("entry", &"", "the guest runs"),
         What::Sleep => event("sleep", &"", "the vCPU waits, its pCPU is free"),

@@ -26,16 +26,12 @@ pub fn table(window: &WindowCounts, name: &str) -> Table {
         window.duration_ns() as f64 / 1e6,
         ticks.unwrap_or_default()
     );
-    let vcpus = window
-        .vcpus
-        .iter()
-        .map(|vcpu| format!("vCPU {}", vcpu.vcpu));
+    let vcpus = window.vcpus.iter().map(|vcpu| format!("vCPU {}", vcpu.vcpu));
     let head = ["Cause", "Reason"].map(String::from).into_iter();
     let mut table = Table::new(caption, head.chain(vcpus).chain(["Total".into()])).words(1..2);
     let totals = window.vcpus.iter().map(|vcpu| vcpu.total()).collect();
-    for ((cause, reason), counts) in rows
-        .into_iter()
-        .chain([(("all".into(), String::new()), totals)])
+    for ((cause, reason), counts) in
+        rows.into_iter().chain([(("all".into(), String::new()), totals)])
     {
         let total = counts.iter().sum::<u64>();
         let counts = counts.iter().chain([&total]);

@@ -12,10 +12,7 @@ use paratick_core::idle::IdleEntries;
 /// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
 pub fn table(set: &Set) -> Option<Table> {
     let mut table = Table::new(
-        format!(
-            "What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)",
-            set.name()
-        ),
+        format!("What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)", set.name()),
         [
             "Benchmark",
             "Looks for the next event",
@@ -43,9 +40,7 @@ pub fn table(set: &Set) -> Option<Table> {
 /// What was counted in each benchmark.
 pub fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {
     set.workloads().into_iter().filter_map(|(name, cells)| {
-        let cell = cells
-            .into_iter()
-            .find(|cell| cell.subject.mode == TICKLESS_STOP)?;
+        let cell = cells.into_iter().find(|cell| cell.subject.mode == TICKLESS_STOP)?;
         Some((name, cell.readings.idle.as_ref()?))
     })
 }
@@ -54,10 +49,6 @@ fn share(part: u64, all: u64) -> String {
     match all {
         // Counted, but a share of nothing is no number.
         0 => number::NOTHING.into(),
-        all => format!(
-            "{}{}%",
-            count(100.0 * part as f64 / all as f64),
-            number::SPACE
-        ),
+        all => format!("{}{}%", count(100.0 * part as f64 / all as f64), number::SPACE),
     }
 }

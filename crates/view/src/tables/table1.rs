@@ -85,10 +85,7 @@ fn modelled(results: &Results, cell: &Cell) -> Option<f64> {
     let observed = measured::observe_cell(results, cell);
     let seconds: Vec<f64> = observed.iter().map(|one| one.time.seconds()).collect();
     let predicted = measured::predict_all(TickModel::of(cell.subject.mode), &observed)?;
-    let exits: f64 = OWN
-        .iter()
-        .filter_map(|cause| predicted.by_cause.get(cause))
-        .sum();
+    let exits: f64 = OWN.iter().filter_map(|cause| predicted.by_cause.get(cause)).sum();
     let vcpus = f64::from(results.plan.guests * cell.vcpus);
     Some(exits / (vcpus * stats::median(&seconds)?))
 }
@@ -136,9 +133,9 @@ pub fn table(entries: &[Entry]) -> Table {
 fn own_exits(cell: &Cell) -> Option<Summary> {
     let timer = cell.observations(Figure::TimerExits);
     let host = cell.observations(Figure::Cause(Cause::HostTick));
-    let own = timer.iter().zip(&host).map(|(timer, host)| Observation {
-        round: timer.round,
-        value: timer.value - host.value,
-    });
+    let own = timer
+        .iter()
+        .zip(&host)
+        .map(|(timer, host)| Observation { round: timer.round, value: timer.value - host.value });
     stats::summarize(&own.collect::<Vec<_>>())
 }

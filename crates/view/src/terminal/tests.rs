@@ -75,10 +75,7 @@ fn rows_have_counts_with_intervals_and_changes_with_their_own() {
 fn it_fits_a_wide_terminal_and_no_line_ends_in_space() {
     let text = shown(4, |_| ());
     for line in text.lines() {
-        assert!(
-            line.chars().count() <= 120 && !line.ends_with(' '),
-            "{line:?}"
-        );
+        assert!(line.chars().count() <= 120 && !line.ends_with(' '), "{line:?}");
     }
 }
 
@@ -100,10 +97,7 @@ fn doubtful_samples_are_marked_and_counted() {
     insta::assert_snapshot!(shown(4, |results| {
         let sample = &mut results.cells[0].readings.exits.samples[0];
         sample.world_switches = Some(1);
-        sample.problems.push(Fault::CountsDiffer {
-            exits: 2,
-            world_switches: 1,
-        });
+        sample.problems.push(Fault::CountsDiffer { exits: 2, world_switches: 1 });
     }));
 }
 
