@@ -110,17 +110,18 @@ fn upgrade_sample(sample: &mut Object, knows_cpu: bool) {
     }
 }
 
-/// What stood in single fields; `null` where one of them was not counted.
+/// What stood in single fields; `null` where exits, their causes or MSRs were not counted.  Files may
+/// leave reasons out, from which no figure is made.
 fn counts(fields: &mut Object) -> Value {
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
-    let ticks = take("ticks_delivered");
-    let names = ["exits", "exits_by_reason", "exits_by_cause", "msr_writes"];
-    let [Some(total), Some(by_reason), Some(by_cause), Some(msr_writes)] = names.map(&mut take)
+    let (by_reason, ticks) = (take("exits_by_reason"), take("ticks_delivered"));
+    let [Some(total), Some(by_cause), Some(msr_writes)] =
+        ["exits", "exits_by_cause", "msr_writes"].map(&mut take)
     else {
         return Value::Null;
     };
     json!({
-        "total": total, "by_reason": by_reason, "by_cause": by_cause, "msr_writes": msr_writes,
-        "ticks_delivered": ticks,
+        "total": total, "by_reason": by_reason.unwrap_or_else(|| json!({})), "by_cause": by_cause,
+        "msr_writes": msr_writes, "ticks_delivered": ticks,
     })
 }
