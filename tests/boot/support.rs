@@ -147,7 +147,7 @@ pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Mea
     assert_eq!(result.code, 0, "{}", text(&result.stderr));
     let windows = guest.windows().unwrap();
     assert_eq!(windows.len(), 1, "{windows:?}");
-    let deadlines = windows[0].counts().msr_writes.get("TSC_DEADLINE").copied();
+    let deadlines = windows[0].counts().msr_writes.unwrap().get("TSC_DEADLINE").copied();
     let measured = Measured {
         report: serde_json::from_slice(&result.stdout).unwrap(),
         exits: windows[0].total(),

@@ -237,10 +237,10 @@ impl Shape<'_> {
             exits: Some(Counts {
                 total: exits,
                 by_reason: BTreeMap::new(),
-                msr_writes: BTreeMap::from([(
+                msr_writes: Some(BTreeMap::from([(
                     "TSC_DEADLINE".into(),
                     causes[&Cause::Arm] + causes[&Cause::Stop],
-                )]),
+                )])),
                 by_cause: causes,
                 ticks_delivered: (self.mode.tick == TickMode::Paratick)
                     .then_some((HZ * self.vcpu_seconds()) as u64),

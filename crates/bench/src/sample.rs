@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(exits.ticks_delivered, Some(6));
         assert_eq!(sample.per_vcpu[1].total, 20);
         assert_eq!(sample.per_host_cpu[0].host_instructions, 500);
-        assert_eq!(exits.msr_writes["TSC_DEADLINE"], 30);
+        assert_eq!(exits.msr_writes.unwrap()["TSC_DEADLINE"], 30);
         assert_eq!((sample.user_ns, sample.idle_ns), (Some(30_000_000), Some(40_000_000)));
         assert_eq!(sample.metrics["loops"], 2.5);
         assert!(!sample.metrics.contains_key("device"));

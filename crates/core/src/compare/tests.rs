@@ -50,6 +50,7 @@ fn results(exits: &[u64]) -> Results {
                 exits: Some(Counts {
                     total: *exits,
                     by_cause: BTreeMap::from([(Cause::Halt, *exits)]),
+                    msr_writes: Some(BTreeMap::new()),
                     ..Counts::default()
                 }),
                 ..Sample::default()

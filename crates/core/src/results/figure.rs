@@ -81,7 +81,8 @@ impl Figure {
             Figure::Cause(cause) => exits.map(|exits| exits.cause(cause)),
             Figure::TscDeadlineWrites => {
                 // Counted, and not there: none.
-                exits.map(|exits| exits.msr_writes.get(TSC_DEADLINE).copied().unwrap_or(0))
+                let writes = exits.and_then(|exits| exits.msr_writes.as_ref());
+                writes.map(|writes| writes.get(TSC_DEADLINE).copied().unwrap_or(0))
             }
             Figure::TicksDelivered => exits.and_then(|exits| exits.ticks_delivered),
             Figure::WorldSwitches => sample.world_switches,

@@ -20,6 +20,7 @@ fn sample(round: u32, exits: u64) -> Sample {
         exits: Some(Counts {
             total: exits,
             by_cause: BTreeMap::from([(Cause::Halt, exits)]),
+            msr_writes: Some(BTreeMap::new()),
             ..Counts::default()
         }),
         per_vcpu: vec![Counts::default()],
@@ -74,7 +75,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
         0u64..1_000_000,
         0..5,
     );
-    let counts = (0u64..u64::MAX / 2, map(), causes, map(), count());
+    let counts = (0u64..u64::MAX / 2, map(), causes, prop::option::of(map()), count());
     let counts = counts.prop_map(|(total, by_reason, by_cause, msr_writes, ticks_delivered)| {
         Counts { total, by_reason, by_cause, msr_writes, ticks_delivered }
     });
@@ -120,7 +121,10 @@ proptest! {
                 | Figure::ExitsPerUnit
                 | Figure::TimerExits
                 | Figure::Cause(_)
-                | Figure::TscDeadlineWrites => sample.exits.is_some(),
+ => sample.exits.is_some(),
+                Figure::TscDeadlineWrites => {
+                    sample.exits.as_ref().is_some_and(|exits| exits.msr_writes.is_some())
+                }
                 Figure::TicksDelivered => {
                     sample.exits.as_ref().is_some_and(|exits| exits.ticks_delivered.is_some())
                 }
@@ -357,6 +361,7 @@ fn a_file_of_schema_1_is_read() {
         total: 7,
         by_reason: BTreeMap::from([("hlt".into(), 7)]),
         by_cause: BTreeMap::from([(Cause::Halt, 7)]),
+        msr_writes: Some(BTreeMap::new()),
         ..Counts::default()
     };
     let [counted, uncounted, without_causes] = cell.samples() else { panic!("three samples") };

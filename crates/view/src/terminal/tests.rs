@@ -15,7 +15,7 @@ fn sample(round: u32, exits: u64) -> Sample {
         round,
         exits: Some(Counts {
             total: exits,
-            msr_writes: BTreeMap::from([("TSC_DEADLINE".into(), exits / 10)]),
+            msr_writes: Some(BTreeMap::from([("TSC_DEADLINE".into(), exits / 10)])),
             ..Counts::default()
         }),
         world_switches: Some(exits),
