@@ -167,7 +167,6 @@ int kvm_exit(void *ctx)
 		bump(STATE_LOST);
 		return 0;
 	}
-	thread->total++;
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm)
 		return 0;
@@ -190,6 +189,17 @@ int kvm_msr(__u64 *ctx)
 
 	if (thread && thread->window && awaits_msr(thread))
 		note_msr(thread, ctx[1], &ctx[2]);
+	return 0;
+}
+
+/* Its arguments are nr, a0, a1, a2, a3. */
+SEC("raw_tracepoint/kvm_hypercall")
+int kvm_hypercall(__u64 *ctx)
+{
+	struct thread *thread = this_thread();
+
+	if (thread && thread->window)
+		note_hypercall(thread, ctx[0]);
 	return 0;
 }
 

@@ -14,6 +14,9 @@
 #define MARKER_OPEN	1
 #define MARKER_CLOSE	2
 
+/* The number of the hypercall that halts until a deadline (kvm_para.h). */
+#define HC_HALT_UNTIL	20
+
 /* Kinds of processors, as kvm_exit names them. */
 #define ISA_VMX		1
 #define ISA_SVM		2
@@ -33,6 +36,7 @@
 #define FACT_VCPU_TIMER	(1u << 6)	/* … and KVM's timer of the vCPU was in it */
 #define FACT_IPI	(1u << 7)	/* first handler: an IPI's */
 #define FACT_DEVICE	(1u << 8)	/* first handler: a device's */
+#define FACT_HALT	(1u << 9)	/* the hypercall is a halt */
 #define FACT_TICK	(1u << 31)	/* not an exit: a virtual tick, reason = what */
 
 struct thread {
@@ -40,7 +44,6 @@ struct thread {
 	__u32 vcpu;
 	__u32 isa;
 	__u32 vm;		/* index into vms */
-	__u64 total;		/* all exits since counting began, in a window or not */
 	/* The exit whose cause is still open; none if window is 0. */
 	__u32 window;
 	__u32 reason;

@@ -23,6 +23,11 @@ void paratick_note_msr(struct thread *thread, __u32 msr, __u64 value)
 	note_msr(thread, msr, &value);
 }
 
+void paratick_note_hypercall(struct thread *thread, __u64 number)
+{
+	note_hypercall(thread, number);
+}
+
 void paratick_note_handler(struct thread *thread, __u32 fact)
 {
 	note_handler(thread, fact);

@@ -11,9 +11,11 @@
 
 #define SVM_INTR		0x060
 #define SVM_MSR			0x07c
+#define SVM_VMMCALL		0x081
 #define SVM_NPF			0x400
 #define SVM_AVIC_ACCESS		0x402
 #define VMX_INTR		1
+#define VMX_VMCALL		18
 #define VMX_MSR_READ		31
 #define VMX_MSR_WRITE		32
 #define VMX_APIC_ACCESS		44
@@ -108,6 +110,15 @@ static __always_inline void note_msr(struct thread *thread, __u32 msr,
 	/* Whether 0 is written tells an arm from a stop; reads have no value. */
 	if ((thread->facts & FACT_WRITE) && *value)
 		thread->facts |= FACT_NONZERO;
+}
+
+/* A guest that hands its deadline over halts by a hypercall. */
+static __always_inline void note_hypercall(struct thread *thread, __u64 number)
+{
+	__u32 reason = thread->isa == ISA_SVM ? SVM_VMMCALL : VMX_VMCALL;
+
+	if (thread->reason == reason && number == HC_HALT_UNTIL)
+		thread->facts |= FACT_HALT;
 }
 
 /* The first handler that runs after an interrupt exit tells why it happened. */

@@ -3,11 +3,24 @@
 
 use crate::reason::Isa;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The cause of a VM exit; how each is decided is told in docs/measuring.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// The guest armed its timer (TSC_DEADLINE or TMICT written with a value).
     Arm,
@@ -17,7 +30,7 @@ pub enum Cause {
     Expiry,
     /// The host's own timer interrupt, with nothing in it for this vCPU.
     HostTick,
-    /// The vCPU had nothing to do: HLT (or MWAIT).
+    /// The vCPU had nothing to do: HLT (or MWAIT), or the hypercall that halts until a deadline.
     Halt,
     /// An inter-processor interrupt, sent by the guest or received by the host's CPU.
     Ipi,
@@ -30,56 +43,33 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Cause; 9] = [
-        Cause::Arm,
-        Cause::Stop,
-        Cause::Expiry,
-        Cause::HostTick,
-        Cause::Halt,
-        Cause::Ipi,
-        Cause::Eoi,
-        Cause::Io,
-        Cause::Other,
-    ];
+    pub const ALL: [Cause; 9] = {
+        use Cause::*;
+        [Arm, Stop, Expiry, HostTick, Halt, Ipi, Eoi, Io, Other]
+    };
 
     pub fn name(self) -> &'static str {
-        match self {
-            Cause::Arm => "arm",
-            Cause::Stop => "stop",
-            Cause::Expiry => "expiry",
-            Cause::HostTick => "host-tick",
-            Cause::Halt => "halt",
-            Cause::Ipi => "ipi",
-            Cause::Eoi => "eoi",
-            Cause::Io => "io",
-            Cause::Other => "other",
-        }
+        self.into()
     }
 
-    /// One clause for the docs.
+    /// One clause for documents and reports.
     pub fn about(self) -> &'static str {
         match self {
-            Cause::Arm => "the guest armed its timer",
-            Cause::Stop => "the guest stopped its timer",
-            Cause::Expiry => "the vCPU's timer expired while the vCPU ran",
+            Cause::Arm => "the guest arms its timer",
+            Cause::Stop => "the guest stops its timer",
+            Cause::Expiry => "the guest's timer expires while the guest runs",
             Cause::HostTick => "the host's own timer interrupt",
-            Cause::Halt => "the vCPU had nothing to do",
-            Cause::Ipi => "an inter-processor interrupt was sent or received",
-            Cause::Eoi => "the guest acknowledged an interrupt",
-            Cause::Io => "port or memory-mapped I/O, or a device's interrupt",
-            Cause::Other => "none of the above",
+            Cause::Halt => "the vCPU has nothing to do",
+            Cause::Ipi => "an interrupt from one vCPU to another",
+            Cause::Eoi => "the guest acknowledges an interrupt",
+            Cause::Io => "input or output, or a device's interrupt",
+            Cause::Other => "anything else",
         }
     }
 
     /// Whether a tick technique could have removed the exit.
     pub fn is_timer(self) -> bool {
         matches!(self, Cause::Arm | Cause::Stop | Cause::Expiry | Cause::HostTick)
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -108,6 +98,8 @@ impl Facts {
     pub const IPI: Facts = Facts(1 << 7);
     /// The first handler that ran was a device's.
     pub const DEVICE: Facts = Facts(1 << 8);
+    /// The hypercall by which the guest halts, with the deadline that it waits for.
+    pub const HALT: Facts = Facts(1 << 9);
     /// Not an exit, but something about a virtual tick.
     pub const TICK: Facts = Facts(1 << 31);
 
@@ -133,6 +125,7 @@ pub fn decide(isa: Isa, code: u32, register: u32, facts: Facts) -> Cause {
     match (isa, code) {
         (Isa::Svm, 0x60) | (Isa::Vmx, 1) => interrupt(facts),
         (Isa::Svm, 0x78 | 0x8b | 0x8c) | (Isa::Vmx, 12 | 36) => Cause::Halt,
+        (Isa::Svm, 0x81) | (Isa::Vmx, 18) if facts.has(Facts::HALT) => Cause::Halt,
         (Isa::Svm, 0x7b) | (Isa::Vmx, 30 | 49) => Cause::Io,
         (Isa::Svm, 0x7c) | (Isa::Vmx, 32) => msr_write(register, facts),
         (Isa::Svm, 0x400) if facts.has(Facts::MMIO) => Cause::Io,
@@ -219,6 +212,15 @@ mod tests {
             assert_eq!(svm(0x78, 0, facts), Cause::Halt);
             assert_eq!(decide(Isa::Vmx, 12, 0, facts), Cause::Halt);
         }
+    }
+
+    #[test]
+    fn a_hypercall_is_a_halt_if_it_is_the_one_that_halts() {
+        for (isa, code) in [(Isa::Svm, 0x81), (Isa::Vmx, 18)] {
+            assert_eq!(decide(isa, code, 0, Facts::HALT | Facts::IPI), Cause::Halt);
+            assert_eq!(decide(isa, code, 0, Facts::IPI), Cause::Other);
+        }
+        assert_eq!(svm(0x72, 0, Facts::HALT), Cause::Other);
     }
 
     #[test]

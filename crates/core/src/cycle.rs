@@ -2,9 +2,13 @@
 //! The reading of the instrument `cycle`: what happens to a vCPU in one idle cycle, from a trace of
 //! its host.  docs/timeline.md describes it.
 
-use crate::{cause::Cause, stats::Summary};
+use crate::{
+    cause::{Cause, TSC_DEADLINE},
+    reason,
+    stats::Summary,
+};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 /// One idle cycle of one vCPU, chosen from all that were traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +19,20 @@ pub struct IdleCycle {
     /// What the workload took on the guest's clock: traced, and just before without tracing.
     pub traced_ns: u64,
     pub untraced_ns: u64,
+    /// Why the vCPU's guest wrote deadlines although it can hand them over: how often for each
+    /// reason, in the whole traced run.  Absent: its kernel does not say.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline_writes: Option<BTreeMap<Why, u32>>,
+}
+
+/// What is read of a host's trace: a cycle, and which of the vCPU's writes of its timer's deadline
+/// are in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    pub chosen: Chosen,
+    /// Writes of a deadline before the cycle, and in all.
+    pub writes_before: usize,
+    pub writes: usize,
 }
 
 /// The cycle that stands for all, and what all have in common.
@@ -51,6 +69,12 @@ pub enum What {
         /// Of an arm: how much later than the deadline written before (negative: earlier).
         #[serde(skip_serializing_if = "Option::is_none", default)]
         moved_ns: Option<i64>,
+        /// Of a halt by hypercall: the deadline that goes with it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        until: Option<Until>,
+        /// Of an arm: why the guest did not leave the deadline to a halt or a tick.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        why: Option<Why>,
     },
     /// From the host to the guest.
     Entry,
@@ -66,9 +90,60 @@ pub enum What {
     End,
 }
 
-/// Which interrupt a halted vCPU woke for.
+/// The deadline that a halt hands over to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Until {
+    /// False: there is none, and only an interrupt ends the halt.
+    pub deadline: bool,
+    /// It stays armed if something else ends the halt.
+    pub keep: bool,
+    /// How long after the exit it is due (negative: before); `null`: there is none, or the guest's
+    /// clock is not known.
+    pub due_ns: Option<i64>,
+}
+
+/// Why a guest that can hand its deadlines over wrote one to its timer's register
+/// (tick_deadline_write).
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Why {
+    User,
+    Switch,
+    Irq,
+    Tick,
+    Other,
+}
+
+impl Why {
+    /// When it was written.
+    pub fn about(self) -> &'static str {
+        match self {
+            Why::User => "on return to user mode",
+            Why::Switch => "on a switch to a task",
+            Why::Irq => "at the end of an interrupt",
+            Why::Tick => "by a virtual tick",
+            Why::Other => "for another reason",
+        }
+    }
+}
+
+/// Which interrupt a halted vCPU woke for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Waker {
     /// Its own timer's.
     Timer,
@@ -86,27 +161,11 @@ impl Waker {
     pub fn of_vector(vector: u32) -> Waker {
         match vector {
             0xec => Waker::Timer,
-            0xf5 => Waker::Tick,
+            0xee => Waker::Tick,
             0xf6..=0xf8 | 0xfb..=0xfd => Waker::Ipi,
             0x20..=0xeb => Waker::Device,
             _ => Waker::Unknown,
         }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Waker::Timer => "timer",
-            Waker::Ipi => "ipi",
-            Waker::Tick => "tick",
-            Waker::Device => "device",
-            Waker::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for Waker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -121,6 +180,31 @@ impl What {
     pub fn is_halt(&self) -> bool {
         self.cause() == Some(Cause::Halt)
     }
+
+    /// Whether it writes a deadline to the timer's register.
+    pub fn writes_deadline(&self) -> bool {
+        let deadline = reason::msr_name(TSC_DEADLINE);
+        matches!(self, What::Exit { cause: Cause::Arm, msr: Some(msr), .. } if *msr == deadline)
+    }
+}
+
+impl Traced {
+    /// The cycle with the reasons of its writes; `told` are those of all the vCPU's writes, in
+    /// their order.  Without reasons where the guest tells of more or fewer writes than the host
+    /// saw.
+    pub fn explained(self, told: &[Why]) -> Chosen {
+        let mut chosen = self.chosen;
+        if told.len() != self.writes {
+            return chosen;
+        }
+        let writes = chosen.events.iter_mut().filter(|event| event.what.writes_deadline());
+        for (event, reason) in writes.zip(&told[self.writes_before..]) {
+            if let What::Exit { why, .. } = &mut event.what {
+                *why = Some(*reason);
+            }
+        }
+        chosen
+    }
 }
 
 impl Chosen {
@@ -132,5 +216,51 @@ impl Chosen {
     pub fn exits(&self) -> usize {
         let causes = self.events.iter().filter_map(|event| event.what.cause());
         causes.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(cause: Cause, msr: Option<&str>) -> Event {
+        let (reason, msr) = ("msr_write".into(), msr.map(String::from));
+        let what = What::Exit { reason, cause, msr, moved_ns: None, until: None, why: None };
+        Event { t_ns: 0, what }
+    }
+
+    fn traced() -> Traced {
+        let deadline = |cause| exit(cause, Some("TSC_DEADLINE"));
+        let events = vec![
+            exit(Cause::Halt, None),
+            deadline(Cause::Arm),
+            exit(Cause::Ipi, Some("X2APIC_ICR")),
+            deadline(Cause::Stop),
+            exit(Cause::Arm, Some("X2APIC_TMICT")),
+            deadline(Cause::Arm),
+        ];
+        let text = r#"{"cycles": 1, "alike": 1, "exits_by_cause": {}, "events": [],
+            "exits_per_cycle":
+                {"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"}}"#;
+        let chosen = Chosen { events, ..serde_json::from_str(text).unwrap() };
+        Traced { chosen, writes_before: 1, writes: 4 }
+    }
+
+    #[test]
+    fn each_write_has_its_own_reason() {
+        let chosen = traced().explained(&[Why::Irq, Why::User, Why::Switch, Why::Tick]);
+        let whys = chosen.events.iter().map(|event| match event.what {
+            What::Exit { why, .. } => why,
+            _ => None,
+        });
+        let due = [None, Some(Why::User), None, None, None, Some(Why::Switch)];
+        assert_eq!(whys.collect::<Vec<_>>(), due);
+    }
+
+    #[test]
+    fn reasons_are_not_guessed_where_guest_and_host_tell_of_other_writes() {
+        for told in [&[][..], &[Why::User; 3], &[Why::User; 5]] {
+            assert_eq!(traced().explained(told), traced().chosen);
+        }
     }
 }

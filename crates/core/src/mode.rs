@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tick modes and idle modes of a guest, and the kernel parameters that select them.
 
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// How a guest's kernel keeps its scheduler tick; [`TICK_MODES`] says the rest.
@@ -10,6 +9,7 @@ pub enum TickMode {
     Periodic,
     Tickless,
     TicklessStop,
+    ParatickTicks,
     Paratick,
 }
 
@@ -38,10 +38,12 @@ pub struct TickModeRow {
     pub needs: Option<&'static str>,
     /// Proof that it is in effect: every vCPU has virtual ticks, or none has.
     pub virtual_ticks: bool,
+    /// The same of handing its deadline over with the halt.
+    pub halt_until: bool,
 }
 
 /// In the order of [`TickMode`].
-pub const TICK_MODES: [TickModeRow; 4] = [
+pub const TICK_MODES: [TickModeRow; 5] = [
     TickModeRow {
         tick: TickMode::Periodic,
         name: "periodic",
@@ -49,6 +51,7 @@ pub const TICK_MODES: [TickModeRow; 4] = [
         parameters: &["nohz=off", "no-paratick"],
         needs: None,
         virtual_ticks: false,
+        halt_until: false,
     },
     TickModeRow {
         tick: TickMode::Tickless,
@@ -58,6 +61,7 @@ pub const TICK_MODES: [TickModeRow; 4] = [
         parameters: &["no-paratick", "tick_restart_twice"],
         needs: None,
         virtual_ticks: false,
+        halt_until: false,
     },
     TickModeRow {
         tick: TickMode::TicklessStop,
@@ -67,27 +71,41 @@ pub const TICK_MODES: [TickModeRow; 4] = [
         parameters: &["no-paratick", "tick_restart_twice", "tickless_stop"],
         needs: Some("lab"),
         virtual_ticks: false,
+        halt_until: false,
+    },
+    TickModeRow {
+        tick: TickMode::ParatickTicks,
+        name: "paratick-ticks",
+        about: "the host delivers the tick on VM entries that it makes anyway, and nothing else \
+                is changed: the paper's paratick",
+        parameters: &["no-halt-until"],
+        needs: Some("virtual-ticks"),
+        virtual_ticks: true,
+        halt_until: false,
     },
     TickModeRow {
         tick: TickMode::Paratick,
         name: "paratick",
-        about: "the host delivers the tick on VM entries that it makes anyway",
+        about: "the same, and a vCPU that halts hands the deadline of its next timer over with \
+                the halt",
         parameters: &[],
-        needs: Some("virtual-ticks"),
+        needs: Some("halt-until"),
         virtual_ticks: true,
+        halt_until: true,
     },
 ];
 
 impl TickMode {
-    pub const ALL: [TickMode; 4] =
-        [TickMode::Periodic, TickMode::Tickless, TickMode::TicklessStop, TickMode::Paratick];
+    pub const ALL: [TickMode; 5] = [
+        TickMode::Periodic,
+        TickMode::Tickless,
+        TickMode::TicklessStop,
+        TickMode::ParatickTicks,
+        TickMode::Paratick,
+    ];
 
     pub fn row(self) -> &'static TickModeRow {
         &TICK_MODES[self as usize]
-    }
-
-    pub fn about(self) -> &'static str {
-        self.row().about
     }
 
     pub fn name(self) -> &'static str {
@@ -141,18 +159,7 @@ impl FromStr for Mode {
     }
 }
 
-impl Serialize for Mode {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Mode {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::serde_as_text!(Mode);
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,8 @@
 //! let vm = Vm { count: 1, vcpus: 16, hz: Hz(250), host_hz: Hz(250), in_turns: 1, load };
 //! let time = Nanos::SECOND;
 //! let stopping = predict(TickModel::TicklessStop, &[vm], time, Estimate::Likely);
-//! let paratick = predict(TickModel::Paratick, &[vm], time, Estimate::Likely);
-//! assert!(paratick.timer() < stopping.timer() / 10.0);
+//! let ticks = predict(TickModel::ParatickTicks, &[vm], time, Estimate::Likely);
+//! assert!(ticks.timer() < stopping.timer() / 10.0);
 //! # Ok::<(), BadLoad>(())
 //! ```
 //!
@@ -38,18 +38,21 @@ mod vm;
 pub use crossover::{crossover, CrossOver, Period};
 pub use exits::Exits;
 pub use load::{BadLoad, Load, Wakes, WokenBy};
-pub use vm::{Estimate, Vm};
+pub use vm::{Estimate, Range, Vm};
 
 use crate::{
     mode::{Mode, TickMode},
     units::Nanos,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use strum::Display;
 
 /// A way of keeping the scheduler tick, as one of the two families counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum TickModel {
     /// The formula of section 3.1.
     FormulaPeriodic,
@@ -66,10 +69,10 @@ pub enum TickModel {
     /// tick.
     Tickless,
     /// Virtual ticks, as this project's series does them.
+    ParatickTicks,
+    /// Virtual ticks and halt-until: the deadline travels with the halt, so that no timer costs an
+    /// exit to arm.
     Paratick,
-    /// The limit of the paper's idea: the guest writes its deadlines into memory that the host
-    /// reads at HLT, so that no timer of any kind costs an exit to arm.
-    PostedDeadlines,
 }
 
 impl TickModel {
@@ -77,13 +80,13 @@ impl TickModel {
     pub const FORMULAS: [TickModel; 3] =
         [TickModel::FormulaPeriodic, TickModel::FormulaTickless, TickModel::FormulaParatick];
 
-    /// Those of real kernels, and the limit.
+    /// Those of real kernels.
     pub const KERNELS: [TickModel; 5] = [
         TickModel::Periodic,
         TickModel::TicklessStop,
         TickModel::Tickless,
+        TickModel::ParatickTicks,
         TickModel::Paratick,
-        TickModel::PostedDeadlines,
     ];
 
     /// The model of a mode that can be measured.
@@ -95,27 +98,9 @@ impl TickModel {
             (TickMode::Periodic, _) => TickModel::Periodic,
             (TickMode::TicklessStop, _) | (TickMode::Tickless, true) => TickModel::TicklessStop,
             (TickMode::Tickless, false) => TickModel::Tickless,
+            (TickMode::ParatickTicks, _) => TickModel::ParatickTicks,
             (TickMode::Paratick, _) => TickModel::Paratick,
         }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            TickModel::FormulaPeriodic => "formula-periodic",
-            TickModel::FormulaTickless => "formula-tickless",
-            TickModel::FormulaParatick => "formula-paratick",
-            TickModel::Periodic => "periodic",
-            TickModel::TicklessStop => "tickless-stop",
-            TickModel::Tickless => "tickless",
-            TickModel::Paratick => "paratick",
-            TickModel::PostedDeadlines => "posted-deadlines",
-        }
-    }
-}
-
-impl fmt::Display for TickModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -136,8 +121,8 @@ pub fn per_vcpu_second(model: TickModel, vm: &Vm, estimate: Estimate) -> Exits {
         TickModel::Periodic => kernel::periodic(vm),
         TickModel::TicklessStop => kernel::tickless_stop(vm, estimate),
         TickModel::Tickless => kernel::tickless(vm, estimate),
-        TickModel::Paratick => kernel::paratick(vm, estimate),
-        TickModel::PostedDeadlines => kernel::posted_deadlines(vm),
+        TickModel::ParatickTicks => kernel::paratick_ticks(vm, estimate),
+        TickModel::Paratick => kernel::paratick(vm),
     }
 }
 

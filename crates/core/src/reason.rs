@@ -5,17 +5,11 @@
 //! `msr_read` or `msr_write`, since the two mean different things in timer terms.
 
 /// Which hardware virtualization an exit code belongs to; the tracepoint's `isa` field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr)]
+#[repr(u32)]
 pub enum Isa {
     Vmx = 1,
     Svm = 2,
-}
-
-impl Isa {
-    /// From the tracepoint, which has these numbers.
-    pub fn from_trace(isa: u32) -> Option<Isa> {
-        [Isa::Vmx, Isa::Svm].into_iter().find(|known| *known as u32 == isa)
-    }
 }
 
 const SVM_MSR: u32 = 0x7c;

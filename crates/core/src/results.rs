@@ -25,13 +25,14 @@ use crate::{
     mode::{Mode, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
     subject::Subject,
+    workload::Workload,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Name and major version of the format.  Fields may be added within a version; a reader ignores
 /// those that it does not know.
-pub const SCHEMA: &str = "paratick-results/2";
+pub const SCHEMA: &str = "paratick-results/3";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -54,7 +55,7 @@ pub struct Results {
 }
 
 /// What was to be measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub vcpus: u32,
     /// Guests that run side by side, all alike; a sample holds what they did together.
@@ -66,10 +67,8 @@ pub struct Plan {
     /// wide.
     pub rounds: u32,
     /// How far `rounds` may grow; `null`: not at all.
-    #[serde(default)]
     pub rounds_at_most: Option<u32>,
     /// How narrow the intervals of the exits' ratios shall be: half their width, of the ratio.
-    #[serde(default)]
     pub precision: Option<f64>,
     /// How often each workload runs in each guest.
     pub repeats: u32,
@@ -95,9 +94,7 @@ impl Plan {
             workloads: workloads.into_iter().map(Into::into).collect(),
             rounds,
             repeats,
-            rounds_at_most: None,
-            precision: None,
-            idle_entries: false,
+            ..Plan::default()
         }
     }
 }
@@ -110,12 +107,28 @@ pub struct PlannedWorkload {
     /// What one unit is, in the plural.
     pub unit: String,
     /// What runs; `null`: the agent's own workload of this name.
-    #[serde(default)]
     pub program: Option<Program>,
 }
 
+impl PlannedWorkload {
+    /// One of the agent's own, with its unit in the plural.
+    pub fn new(workload: &str, work: u64, unit: &str) -> PlannedWorkload {
+        PlannedWorkload { workload: workload.into(), work, unit: unit.into(), program: None }
+    }
+
+    /// So much of a workload that the agent has.
+    pub fn of(known: &Workload, work: u64) -> PlannedWorkload {
+        PlannedWorkload::new(known.name, work, known.unit)
+    }
+
+    /// One run of a program.
+    pub fn run_of(name: &str, program: Program) -> PlannedWorkload {
+        PlannedWorkload { program: Some(program), ..PlannedWorkload::new(name, 1, "runs") }
+    }
+}
+
 /// A program of the guest's distribution, or the user's own.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Program {
     /// For `sh -c`, with the number of threads put in.
     pub command: String,
@@ -151,10 +164,8 @@ pub struct Readings {
     pub exits: Exits,
     /// What the guests' kernel decided at idle entry, in a run that is none of the samples: to
     /// count it takes time.
-    #[serde(default)]
     pub idle: Option<IdleEntries>,
     /// One idle cycle, from a trace.
-    #[serde(default)]
     pub cycle: Option<IdleCycle>,
 }
 
@@ -171,6 +182,21 @@ pub struct Exits {
 }
 
 impl Results {
+    /// In which nothing is measured yet.
+    pub fn new(bench: &str, plan: Plan) -> Results {
+        Results {
+            schema: SCHEMA.into(),
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            bench: bench.into(),
+            command: Vec::new(),
+            started: String::new(),
+            plan,
+            environment: Environment::default(),
+            cells: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
     pub fn cell(&self, workload: &str, subject: impl Into<Subject>) -> Option<&Cell> {
         let subject = subject.into();
         let mut cells = self.cells.iter();
@@ -328,6 +354,10 @@ impl Cell {
 
     pub fn summary(&self, figure: Figure) -> Option<Summary> {
         self.readings.exits.summary.get(&figure).copied().flatten()
+    }
+
+    pub fn median(&self, figure: Figure) -> Option<f64> {
+        self.summary(figure).map(|summary| summary.median)
     }
 
     pub fn versus(&self, baseline: impl Into<Subject>, figure: Figure) -> Option<Comparison> {

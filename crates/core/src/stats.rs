@@ -72,6 +72,17 @@ pub enum Verdict {
     TooFewSamples,
 }
 
+impl Verdict {
+    /// Of an interval of a ratio from enough samples.
+    pub fn of(low: f64, high: f64) -> Verdict {
+        match () {
+            () if high < 1.0 => Verdict::Less,
+            () if low > 1.0 => Verdict::More,
+            () => Verdict::NoDifferenceShown,
+        }
+    }
+}
+
 /// One mode against another: the ratio of their medians with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -84,6 +95,23 @@ pub struct Comparison {
     pub baseline_samples: u32,
     pub method: Method,
     pub verdict: Verdict,
+}
+
+impl Comparison {
+    /// Of what is inversely proportional.
+    pub fn inverse(self) -> Comparison {
+        Comparison {
+            ratio: 1.0 / self.ratio,
+            low: 1.0 / self.high,
+            high: 1.0 / self.low,
+            verdict: match self.verdict {
+                Verdict::Less => Verdict::More,
+                Verdict::More => Verdict::Less,
+                other => other,
+            },
+            ..self
+        }
+    }
 }
 
 /// The median and its interval; none of no observations.
@@ -148,17 +176,11 @@ fn ratio(mode: Rounds, base: Rounds) -> Option<Comparison> {
         samples: mode_values.len() as u32,
         baseline_samples: base_values.len() as u32,
         method,
-        verdict: verdict(low, high, mode.len().min(base.len())),
+        verdict: match mode.len().min(base.len()) < MIN_VERDICT {
+            true => Verdict::TooFewSamples,
+            false => Verdict::of(low, high),
+        },
     })
-}
-
-fn verdict(low: f64, high: f64, rounds: usize) -> Verdict {
-    match () {
-        () if rounds < MIN_VERDICT => Verdict::TooFewSamples,
-        () if high < 1.0 => Verdict::Less,
-        () if low > 1.0 => Verdict::More,
-        () => Verdict::NoDifferenceShown,
-    }
 }
 
 fn by_round(observations: &[Observation]) -> Rounds {

@@ -93,9 +93,13 @@ impl HostSettings {
     }
 
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), BadSetting> {
+        self.read(name, &value.to_string())
+    }
+
+    fn read(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         let place = HOST_SETTINGS.iter().position(|row| row.name == name);
         let place = place.ok_or_else(|| BadSetting::Unknown(name.to_string()))?;
-        self.0[place] = HOST_SETTINGS[place].parse(&value.to_string())?;
+        self.0[place] = HOST_SETTINGS[place].parse(value)?;
         Ok(())
     }
 
@@ -103,9 +107,7 @@ impl HostSettings {
     pub fn apply(&mut self, text: &str) -> Result<(), BadSetting> {
         let shape = || BadSetting::Shape(text.to_string());
         let (name, value) = text.split_once('=').ok_or_else(shape)?;
-        let row = HOST_SETTINGS.iter().find(|row| row.name == name);
-        let row = row.ok_or_else(|| BadSetting::Unknown(name.to_string()))?;
-        self.set(name, row.parse(value)?)
+        self.read(name, value)
     }
 
     /// The host's kernel parameters that bring it about.

@@ -7,42 +7,13 @@
 //! cost that is charged while the guest runs also moves its timers, and that is not in here.
 
 use crate::{
-    exit_cost,
     results::{Cell, Sample},
-    stats::{self, Comparison, Observation, Verdict},
+    stats::{self, Comparison, Observation},
     units::Nanos,
 };
-use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// Beyond this no processor's world switch lies, and no break-even is looked for.
 pub const LARGEST_COST: Nanos = Nanos(1_000_000);
-
-/// How far a conclusion depends on what a world switch is said to cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sensitivity {
-    /// From no cost to twice the one that was asked for.
-    pub at: Vec<AtCost>,
-    /// In nanoseconds: see [`break_even`].
-    pub break_even_ns: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct AtCost {
-    pub cost_ns: Nanos,
-    /// None where the two cells cannot be compared.
-    pub throughput: Option<Comparison>,
-}
-
-impl Sensitivity {
-    /// The verdict is the same at every cost.
-    pub fn is_settled(&self) -> bool {
-        let verdict = |at: &AtCost| at.throughput.map(|compared| compared.verdict);
-        let mut verdicts = self.at.iter().map(verdict);
-        let first = verdicts.next();
-        verdicts.all(|verdict| Some(verdict) == first)
-    }
-}
 
 /// What the host's CPUs spent on a sample, in nanoseconds.  None where the emulator did not count.
 pub fn cpu_ns(sample: &Sample, cost: Nanos) -> Option<f64> {
@@ -59,29 +30,21 @@ pub fn relative(mode: &Cell, baseline: &Cell, cost: Nanos) -> Option<Comparison>
             .map(|(round, line)| Observation { round, value: line.at(cost.0 as f64) })
             .collect()
     };
-    stats::compare(&spent(mode), &spent(baseline)).and_then(inverse)
-}
-
-/// [`relative`] from no cost to twice `cost`, and where it turns.
-pub fn sensitivity(mode: &Cell, baseline: &Cell, cost: Nanos) -> Sensitivity {
-    let at = exit_cost::range(cost)
-        .map(|cost_ns| AtCost { cost_ns, throughput: relative(mode, baseline, cost_ns) });
-    Sensitivity { at: at.into(), break_even_ns: break_even(mode, baseline) }
+    let spent = stats::compare(&spent(mode), &spent(baseline))?;
+    // Of nothing spent there is no inverse.
+    (spent.low > 0.0).then(|| spent.inverse())
 }
 
 /// The smallest cost, in nanoseconds, beyond which the other of the two has the higher throughput,
 /// by their medians and whatever the interval.  None where that does not happen up to
 /// [`LARGEST_COST`], or where they share no round.
 pub fn break_even(mode: &Cell, baseline: &Cell) -> Option<f64> {
-    let (mut mode, mut base) = (lines(mode), lines(baseline));
-    let rounds = |lines: &[(u32, Line)]| -> BTreeSet<u32> {
-        lines.iter().map(|(round, _)| *round).collect()
+    let (mode, base) = (lines(mode), lines(baseline));
+    let shared = |own: &[(u32, Line)], other: &[(u32, Line)]| -> Vec<Line> {
+        let both = own.iter().filter(|(round, _)| other.iter().any(|(one, _)| one == round));
+        both.map(|(_, line)| *line).collect()
     };
-    let (of_mode, of_base) = (rounds(&mode), rounds(&base));
-    mode.retain(|(round, _)| of_base.contains(round));
-    base.retain(|(round, _)| of_mode.contains(round));
-    let drop_rounds = |lines: Vec<(u32, Line)>| lines.into_iter().map(|(_, line)| line).collect();
-    let (mode, base): (Vec<Line>, Vec<Line>) = (drop_rounds(mode), drop_rounds(base));
+    let (mode, base) = (shared(&mode, &base), shared(&base, &mode));
     let mut turn = Turn::default();
     for cost in bends(&mode, &base) {
         let difference = median_at(&mode, cost)? - median_at(&base, cost)?;
@@ -170,21 +133,6 @@ impl Turn {
         (self.last, self.zero) = (Some((cost, difference)), None);
         None
     }
-}
-
-/// Of a ratio of CPU times.  None where nothing was spent.
-fn inverse(spent: Comparison) -> Option<Comparison> {
-    (spent.low > 0.0).then_some(Comparison {
-        ratio: 1.0 / spent.ratio,
-        low: 1.0 / spent.high,
-        high: 1.0 / spent.low,
-        verdict: match spent.verdict {
-            Verdict::Less => Verdict::More,
-            Verdict::More => Verdict::Less,
-            same => same,
-        },
-        ..spent
-    })
 }
 
 #[cfg(test)]

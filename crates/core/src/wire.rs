@@ -27,6 +27,9 @@ pub const CHUNK: usize = 64 << 10;
 pub const VERSION: u32 = 3;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
+/// A kernel parameter that becomes an environment variable of the first process: the serial line on
+/// which the host's agent is reached, where there is no virtio.
+pub const HOST_LINE: &str = "PARATICK_LINE";
 /// The virtio-serial port on which a guest's agent is reached.
 pub const GUEST_PORT: &str = "paratick.guest";
 
@@ -35,7 +38,8 @@ pub type GuestId = u32;
 /// One thing asked of an agent, such as a command to run; the machine chooses the number.
 pub type SessionId = u32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr)]
+#[repr(u8)]
 pub enum Stream {
     Stdin,
     Stdout,
@@ -53,34 +57,20 @@ pub enum Frame {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Request {
+    /// Run a command.
     Exec(ExecRequest),
     /// No more input will come for this command.
-    CloseStdin {
-        session: SessionId,
-    },
-    Resize {
-        session: SessionId,
-        size: TerminalSize,
-    },
+    CloseStdin { session: SessionId },
+    /// The terminal of this command has another size.
+    Resize { session: SessionId, size: TerminalSize },
     /// Host only: start a guest under KVM.
-    StartGuest {
-        guest: GuestId,
-        config: Box<GuestConfig>,
-        tools: GuestTools,
-    },
+    StartGuest { guest: GuestId, config: Box<GuestConfig>, tools: GuestTools },
     /// Host only: end a guest at once.
-    StopGuest {
-        guest: GuestId,
-    },
+    StopGuest { guest: GuestId },
     /// Starts an instrument, or lets it begin anew; the answer is an empty reading.
-    StartInstrument {
-        session: SessionId,
-        name: String,
-    },
-    ReadInstrument {
-        session: SessionId,
-        name: String,
-    },
+    StartInstrument { session: SessionId, name: String },
+    /// What it has read since its start.
+    ReadInstrument { session: SessionId, name: String },
 }
 
 /// From an agent to the machine.
@@ -240,22 +230,6 @@ pub enum MachineType {
     Microvm,
 }
 
-impl Stream {
-    fn byte(self) -> u8 {
-        match self {
-            Stream::Stdin => 0,
-            Stream::Stdout => 1,
-            Stream::Stderr => 2,
-        }
-    }
-
-    fn from_byte(byte: u8) -> Option<Stream> {
-        [Stream::Stdin, Stream::Stdout, Stream::Stderr]
-            .into_iter()
-            .find(|stream| stream.byte() == byte)
-    }
-}
-
 impl Frame {
     pub fn message<T: Serialize>(message: &T) -> Frame {
         Frame::Message(serde_json::to_vec(message).expect("wire messages are plain data"))
@@ -283,7 +257,7 @@ impl Frame {
             Frame::Data { session, stream, bytes } => {
                 out.push(b'D');
                 out.extend_from_slice(&session.to_le_bytes());
-                out.push(stream.byte());
+                out.push(*stream as u8);
                 out.extend_from_slice(bytes);
             }
             Frame::Guest { guest, inner } => {
@@ -304,7 +278,7 @@ impl Frame {
                 let (stream, bytes) = rest.split_first().ok_or_else(|| bad("no stream"))?;
                 Ok(Frame::Data {
                     session,
-                    stream: Stream::from_byte(*stream).ok_or_else(|| bad("unknown stream"))?,
+                    stream: Stream::from_repr(*stream).ok_or_else(|| bad("unknown stream"))?,
                     bytes: bytes.to_vec(),
                 })
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The project's own workloads: what each is, how much it does by default, what it reports.
 
-use crate::idle::IdleEntries;
+use crate::{cycle::Why, idle::IdleEntries};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,11 +20,10 @@ pub struct Workload {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
+    /// However many vCPUs there are.
     Exactly(usize),
     /// One for each vCPU, but at least so many.
-    PerVcpu {
-        at_least: usize,
-    },
+    PerVcpu { at_least: usize },
 }
 
 impl Threads {
@@ -104,6 +103,13 @@ pub const WORKLOADS: &[Workload] = &[
         about: "keeps one vCPU busy; reports ticks and how far jiffies lag",
     },
     Workload {
+        name: "mix",
+        unit: "ms",
+        work: 2000,
+        threads: Threads::Exactly(1),
+        about: "computes for --busy-us and sleeps for --sleep-us in turn; reports the ticks",
+    },
+    Workload {
         name: "stencil",
         unit: "sweeps",
         work: 2400,
@@ -152,6 +158,10 @@ pub struct Report {
     /// Inside the window; none: they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_entries: Option<IdleEntries>,
+    /// Why the first CPU wrote deadlines inside the window, in their order; none: not asked for, or
+    /// its kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_writes: Option<Vec<Why>>,
     /// What only this workload reports.
     #[serde(flatten)]
     pub more: BTreeMap<String, serde_json::Value>,

@@ -13,7 +13,7 @@ use anyhow::{bail, Context, Result};
 use paratick_core::wire::{Disk, Frame, GuestConfig, GuestId, GuestTools, Reply};
 use std::{
     collections::HashMap,
-    io::Read,
+    io::{BufRead, BufReader, Read},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -160,13 +160,14 @@ impl Shared {
         )
     }
 
-    fn pass_console(&self, id: GuestId, mut from: impl Read, _done: mpsc::Sender<()>) {
-        let mut bytes = [0; 4096];
-        while let Ok(length @ 1..) = from.read(&mut bytes) {
-            self.out.reply(&Reply::GuestConsole {
-                guest: id,
-                text: String::from_utf8_lossy(&bytes[..length]).into_owned(),
-            });
+    /// In whole lines: a guest prints byte by byte, and each message has its cost.
+    fn pass_console(&self, id: GuestId, from: impl Read, _done: mpsc::Sender<()>) {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = from.read_until(b'\n', &mut line) {
+            let text = String::from_utf8_lossy(&line).into_owned();
+            self.out.reply(&Reply::GuestConsole { guest: id, text });
+            line.clear();
         }
     }
 

@@ -24,7 +24,6 @@ pub const ROOT: &str = "/tmp/paratick/root";
 #[serde(deny_unknown_fields)]
 pub struct ProgramSpec {
     pub name: String,
-    pub domain: String,
     /// Which workload of PARSEC's.
     pub stands_for: String,
     /// In which it is alike: one sentence.
@@ -212,51 +211,30 @@ impl ProgramSpec {
             None => self.sequential.clone(),
             Some(threads) => self.parallel.replace("{threads}", &threads.to_string()),
         };
-        run_of(
-            &self.name,
-            Program {
-                command,
-                prepare: self.prepare.clone(),
-                stands_for: Some(self.stands_for.clone()),
-                in_place: false,
-            },
-        )
+        let stands_for = Some(self.stands_for.clone());
+        let program =
+            Program { command, prepare: self.prepare.clone(), stands_for, in_place: false };
+        PlannedWorkload::run_of(&self.name, program)
     }
 }
 
 impl KernelSpec {
     pub fn planned(&self) -> PlannedWorkload {
         let known = workload::find(&self.name).expect("a test holds both tables together");
-        PlannedWorkload {
-            workload: self.name.clone(),
-            work: self.work,
-            unit: known.unit.into(),
-            program: None,
-        }
+        PlannedWorkload::of(known, self.work)
     }
 }
 
 impl IoSpec {
     pub fn planned(&self) -> PlannedWorkload {
-        run_of(
-            &self.name,
-            Program {
-                command: self.command.clone(),
-                prepare: None,
-                stands_for: None,
-                in_place: false,
-            },
-        )
+        let program = Program { command: self.command.clone(), ..Program::default() };
+        PlannedWorkload::run_of(&self.name, program)
     }
 
     /// Read or written in one run.
     pub fn bytes(&self) -> u64 {
         self.block_bytes * self.ios
     }
-}
-
-fn run_of(name: &str, program: Program) -> PlannedWorkload {
-    PlannedWorkload { workload: name.into(), work: 1, unit: "runs".into(), program: Some(program) }
 }
 
 #[cfg(test)]
@@ -318,12 +296,7 @@ mod tests {
 
     #[test]
     fn a_program_is_prepared_by_its_input_and_then_by_a_run_that_is_traced() {
-        let program = Program {
-            command: "echo 'a b'".into(),
-            prepare: None,
-            stands_for: None,
-            in_place: false,
-        };
+        let program = Program { command: "echo 'a b'".into(), ..Program::default() };
         let script = preparation(&program, "agent");
         let begin = "set -e\ntrue\nstrace";
         assert!(script.starts_with(begin), "{script}");

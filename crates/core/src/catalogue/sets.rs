@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the benches measure: one set is guests of one size, and what runs in them.
 
-use super::{
-    programs::is_listed,
-    workloads::{self, Quick},
-};
+use super::{programs::is_listed, workloads};
 use crate::{
     exit_cost,
     mode::{Mode, TickMode},
@@ -25,13 +22,15 @@ pub struct Set {
     pub plan: Plan,
     /// Of each guest.
     pub memory: Size,
-    /// Behind each guest's /dev/vda.
+    /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
     pub disk: Option<Size>,
+    /// Virtual time in ns that the emulator charges for each world switch.
     pub exit_cost_ns: u32,
     /// Measured to see what another cost changes: nobody replaces it.
     pub keeps_cost: bool,
     /// None: nobody has measured it.
     pub takes: Option<CpuTime>,
+    /// CPUs that run at once share virtual time between them.
     pub parallel_clock: bool,
 }
 
@@ -57,27 +56,27 @@ pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
     ticks.iter().map(plain).collect()
 }
 
-/// The paper's baseline, today's kernel, and paratick.
+/// The paper's baseline, today's kernel, the paper's paratick, and what the series are today.
 pub fn papers_modes() -> Vec<Mode> {
-    modes(&[TickMode::TicklessStop, TickMode::Tickless, TickMode::Paratick])
+    modes(&[
+        TickMode::TicklessStop,
+        TickMode::Tickless,
+        TickMode::ParatickTicks,
+        TickMode::Paratick,
+    ])
 }
 
 /// vCPUs that a guest can have: its host has one CPU more, and at most 128.
 pub const VCPUS: RangeInclusive<u32> = 1..=127;
-/// vCPUs of each of Table 1's guests, by the paper.
-pub const TABLE1_VCPUS: u32 = 16;
 /// How long Table 1's guests idle, in ms, one at a time (the paper's 10 s) and several: in one
-/// second
-/// an idle vCPU has three timers or so, and what was armed before it, or expires after, weighs too
-/// much.
+/// second an idle vCPU has three timers or so, and what was armed before it, or expires after,
+/// weighs too much.
 const TABLE1_IDLE: [u64; 2] = [10_000, 4000];
 /// How many synchronizations Table 1's guests do, one a millisecond, one guest at a time and
-/// several;
-/// the paper's did 10 000.  Exits are in proportion to it.  In full, one guest's take as long as
-/// the
-/// period of the lockup detector, whose timer, where it is due soon, keeps those of the deadline
-/// server from programming the device (docs/model.md): so every phase of it counts once.  Several
-/// guests have 64 vCPUs, which would take minutes to emulate for so long.
+/// several; the paper's did 10 000.  Exits are in proportion to it.  In full, one guest's take as
+/// long as the period of the lockup detector, whose timer, where it is due soon, keeps those of the
+/// deadline server from programming the device (docs/model.md): so every phase of it counts once.
+/// Several guests have 64 vCPUs, which would take minutes to emulate for so long.
 const TABLE1_SYNCS: [u64; 2] = [table1::LAB_SYNCS, 500];
 const TABLE1_SYNCS_QUICK: [u64; 2] = [1000, 250];
 /// How narrow the intervals of the exits' ratios shall be where nobody says otherwise.
@@ -90,26 +89,17 @@ const EXIT_COST_NS: u32 = exit_cost::DEFAULT.0 as u32;
 pub const DISK: Size = Size::mib(64);
 
 /// The project's own small workloads.
-pub fn quick(vcpus: u32, workloads: &[Quick]) -> Set {
+pub fn quick(vcpus: u32, workloads: Vec<PlannedWorkload>) -> Set {
     let polling = |tick| Mode { tick, poll: true };
-    let mut every = modes(&[
-        TickMode::Periodic,
-        TickMode::Tickless,
-        TickMode::TicklessStop,
-        TickMode::Paratick,
-    ]);
+    let mut every = modes(&TickMode::ALL);
     every.extend([polling(TickMode::Tickless), polling(TickMode::Paratick)]);
-    let reads = workloads.iter().any(|workload| workload.name == "block");
+    let reads = workloads.iter().any(|one| one.workload == "block");
+    let runs = workloads.len() as f64;
+    let plan = Plan::new(vcpus, every, workloads, 4, 2);
     Set {
-        bench: "quick",
-        name: "quick".into(),
-        plan: Plan::new(vcpus, every, workloads.iter().copied(), 4, 2),
-        memory: Size::mib(512),
         disk: reads.then_some(DISK),
-        exit_cost_ns: 0,
-        keeps_cost: false,
-        takes: (vcpus <= 4).then(|| CpuTime::of(12.0, workloads.len() as f64)),
-        parallel_clock: false,
+        takes: (vcpus <= 4).then(|| CpuTime::of(12.0, runs)),
+        ..Set::new("quick", "quick", plan, Size::mib(512))
     }
 }
 
@@ -121,12 +111,8 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
     };
     [(1, ["W1", "W3"]), (4, ["W2", "W4"])]
         .map(|(guests, names)| {
-            let every = modes(&[
-                TickMode::Periodic,
-                TickMode::TicklessStop,
-                TickMode::Tickless,
-                TickMode::Paratick,
-            ]);
+            let mut every = modes(&[TickMode::Periodic]);
+            every.extend(papers_modes());
             let several = usize::from(guests > 1);
             let syncs = match scale {
                 Scale::Quick => TABLE1_SYNCS_QUICK,
@@ -134,14 +120,8 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
             };
             let planned =
                 [of_table1(names[0], TABLE1_IDLE[several]), of_table1(names[1], syncs[several])];
+            let plan = Plan { guests, ..Plan::new(vcpus, every, planned, rounds, repeats) };
             Set {
-                bench: "table1",
-                name: format!("table1-{guests}"),
-                plan: Plan { guests, ..Plan::new(vcpus, every, planned, rounds, repeats) },
-                memory: Size::mib(256),
-                disk: None,
-                exit_cost_ns: 0,
-                keeps_cost: false,
                 takes: Some(match (guests, scale) {
                     (1, Scale::Quick) => CpuTime::of(15.0, 30.0),
                     (1, Scale::Full) => CpuTime::of(15.0, 47.0),
@@ -149,48 +129,39 @@ pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
                     (_, Scale::Full) => CpuTime::of(80.0, 60.0),
                 }),
                 parallel_clock: true,
+                ..Set::new("table1", format!("table1-{guests}"), plan, Size::mib(256))
             }
         })
         .to_vec()
 }
 
-/// How many vCPUs a multithreaded guest has.  Three sizes are the paper's (section 6.2) and have
-/// names.
+/// How many vCPUs a multithreaded guest has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestSize(pub u32);
 
-impl GuestSize {
-    pub const SMALL: GuestSize = GuestSize(4);
-    const MEDIUM: GuestSize = GuestSize(16);
-    const LARGE: GuestSize = GuestSize(64);
-    pub const PAPERS: [GuestSize; 3] = [Self::SMALL, Self::MEDIUM, Self::LARGE];
-    const NAMES: [&'static str; 3] = ["small", "medium", "large"];
+/// The paper's sizes (section 6.2): how many vCPUs, what they are called, and the CPU time of a
+/// guest and of one run of a program in it.
+const SIZES: [(u32, &str, CpuTime); 3] = [
+    (4, "small", CpuTime::of(20.0, 4.9)),
+    (16, "medium", CpuTime::of(35.0, 5.5)),
+    (64, "large", CpuTime::of(115.0, 15.0)),
+];
 
-    pub fn vcpus(self) -> u32 {
-        self.0
-    }
+impl GuestSize {
+    pub const SMALL: GuestSize = GuestSize(SIZES[0].0);
+    pub const PAPERS: [GuestSize; 3] = [Self::SMALL, GuestSize(SIZES[1].0), GuestSize(SIZES[2].0)];
 
     /// None for a size that is not the paper's.
-    pub fn name(self) -> Option<&'static str> {
-        let place = Self::PAPERS.iter().position(|size| *size == self)?;
-        Some(Self::NAMES[place])
-    }
-
-    /// To boot a guest, and for one run of a program in it; none: nobody has measured it.
-    fn takes(self) -> Option<(f64, f64)> {
-        match self {
-            Self::SMALL => Some((20.0, 4.9)),
-            Self::MEDIUM => Some((35.0, 5.5)),
-            Self::LARGE => Some((115.0, 15.0)),
-            _ => None,
-        }
+    fn known(self) -> Option<(&'static str, CpuTime)> {
+        let size = SIZES.iter().find(|(vcpus, ..)| *vcpus == self.0)?;
+        Some((size.1, size.2))
     }
 }
 
 impl std::fmt::Display for GuestSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
+        match self.known() {
+            Some((name, _)) => f.write_str(name),
             None => self.0.fmt(f),
         }
     }
@@ -200,10 +171,9 @@ impl std::str::FromStr for GuestSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::PAPERS.into_iter();
-        let mut named = named.filter(|size| size.name() == Some(text));
+        let named = SIZES.iter().find(|(_, name, _)| *name == text).map(|(vcpus, ..)| *vcpus);
         let number = || text.parse().ok().filter(|vcpus| VCPUS.contains(vcpus));
-        named.next().or_else(|| number().map(GuestSize)).ok_or_else(|| {
+        named.or_else(number).map(GuestSize).ok_or_else(|| {
             let (least, most) = (VCPUS.start(), VCPUS.end());
             format!(
                 "no such size\nhint: give small, medium or large, or a number of vCPUs \
@@ -214,12 +184,27 @@ impl std::str::FromStr for GuestSize {
 }
 
 impl CpuTime {
-    pub fn of(guest: f64, runs: f64) -> CpuTime {
+    pub const fn of(guest: f64, runs: f64) -> CpuTime {
         CpuTime { guest, runs }
     }
 }
 
 impl Set {
+    /// Without a disk and a cost of world switches.
+    pub fn new(bench: &'static str, name: impl Into<String>, plan: Plan, memory: Size) -> Set {
+        Set {
+            bench,
+            name: name.into(),
+            plan,
+            memory,
+            disk: None,
+            exit_cost_ns: 0,
+            keeps_cost: false,
+            takes: None,
+            parallel_clock: false,
+        }
+    }
+
     /// What in it takes a time that is not known: all of it, or programs of the user's own.
     pub fn unmeasured(&self) -> Vec<&str> {
         let own = self.plan.workloads.iter().filter(|one| !is_listed(one));
@@ -244,18 +229,17 @@ impl Set {
 pub fn sequential(programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     Set {
         takes: Some(CpuTime::of(13.0, 2.75 * listed(&programs))),
-        ..programs_on(1, "sequential", "sequential".into(), programs, scale)
+        ..programs_on(1, "sequential", "sequential", programs, scale)
     }
 }
 
 /// Real programs with a thread for each vCPU (section 6.2).
 pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Scale) -> Set {
     let name = format!("multithreaded-{size}");
-    let runs = listed(&programs);
-    let takes = size.takes();
-    let set = programs_on(size.vcpus(), "multithreaded", name, programs, scale);
+    let programs_known = listed(&programs);
+    let set = programs_on(size.0, "multithreaded", &name, programs, scale);
     Set {
-        takes: takes.map(|(guest, each)| CpuTime::of(guest, each * runs)),
+        takes: size.known().map(|(_, one)| CpuTime::of(one.guest, one.runs * programs_known)),
         // CPUs that are busy at once would otherwise take each other's time.
         parallel_clock: true,
         ..set
@@ -267,13 +251,12 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
         takes: Some(CpuTime::of(15.0, 3.0 * jobs.len() as f64)),
         disk: Some(disk),
-        ..programs_on(1, "io", "io".into(), jobs, scale)
+        ..programs_on(1, "io", "io", jobs, scale)
     }
 }
 
 /// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and
-/// only
-/// in paratick and the paper's baseline.
+/// only in paratick, with and without halt-until, and in the paper's baseline.
 pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
     let mut every = set.plan.subjects.clone();
     let mut costs = vec![0, 2 * set.exit_cost_ns];
@@ -299,7 +282,7 @@ pub fn at_other_costs(set: &Set, scale: Scale) -> Vec<Set> {
 fn programs_on(
     vcpus: u32,
     bench: &'static str,
-    name: String,
+    name: &str,
     programs: Vec<PlannedWorkload>,
     scale: Scale,
 ) -> Set {
@@ -308,23 +291,14 @@ fn programs_on(
         Scale::Quick => (4, None),
         Scale::Full => (4, Some(8)),
     };
-    Set {
-        bench,
-        name,
-        plan: Plan {
-            rounds_at_most: most,
-            precision: most.map(|_| PRECISION),
-            // One vCPU hardly goes idle, or always with nothing left to do.
-            idle_entries: vcpus > 1 || scale == Scale::Full,
-            ..Plan::new(vcpus, papers_modes(), programs, rounds, 1)
-        },
-        memory: PROGRAMS_MEMORY,
-        disk: None,
-        exit_cost_ns: EXIT_COST_NS,
-        keeps_cost: false,
-        takes: None,
-        parallel_clock: false,
-    }
+    let plan = Plan {
+        rounds_at_most: most,
+        precision: most.map(|_| PRECISION),
+        // One vCPU hardly goes idle, or always with nothing left to do.
+        idle_entries: vcpus > 1 || scale == Scale::Full,
+        ..Plan::new(vcpus, papers_modes(), programs, rounds, 1)
+    };
+    Set { exit_cost_ns: EXIT_COST_NS, ..Set::new(bench, name, plan, PROGRAMS_MEMORY) }
 }
 
 /// How many of them somebody has measured.
@@ -333,13 +307,8 @@ fn listed(programs: &[PlannedWorkload]) -> f64 {
 }
 
 fn of_table1(name: &str, work: u64) -> PlannedWorkload {
-    let known = workload::find(workloads::agents_name(name));
-    PlannedWorkload {
-        workload: name.into(),
-        work,
-        unit: known.expect("a test holds both tables together").unit.into(),
-        program: None,
-    }
+    let known = workload::find(workloads::agents_name(name)).expect("a test holds both together");
+    PlannedWorkload::new(name, work, known.unit)
 }
 
 #[cfg(test)]
@@ -372,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_agent_knows_the_workloads_of_table_1() {
-        for set in table1(TABLE1_VCPUS, Scale::Quick) {
+        for set in table1(table1::VCPUS, Scale::Quick) {
             for planned in &set.plan.workloads {
                 assert!(workload::find(workloads::agents_name(&planned.workload)).is_some());
             }

@@ -3,37 +3,17 @@ use super::*;
 use crate::{
     cause::Cause,
     exits::Counts,
-    results::{Environment, Fault, Plan, Program, Sample, SCHEMA as RESULTS},
+    results::{Fault, Plan, Program, Sample},
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn planned(name: &str) -> PlannedWorkload {
-    PlannedWorkload { workload: name.into(), work: 100, unit: "round trips".into(), program: None }
+    PlannedWorkload::new(name, 100, "round trips")
 }
 
 fn empty() -> Results {
-    Results {
-        schema: RESULTS.into(),
-        tool_version: "0.1.0".into(),
-        bench: "quick".into(),
-        command: Vec::new(),
-        started: "2026-01-01T00:00:00Z".into(),
-        plan: Plan {
-            vcpus: 2,
-            guests: 1,
-            subjects: vec![mode("tickless")],
-            workloads: vec![planned("pingpong")],
-            rounds: 4,
-            rounds_at_most: None,
-            precision: None,
-            repeats: 2,
-            idle_entries: false,
-        },
-        environment: Environment::default(),
-        cells: Vec::new(),
-        problems: Vec::new(),
-    }
+    Results::new("quick", Plan::new(2, [mode("tickless")], [planned("pingpong")], 4, 2))
 }
 
 fn mode(name: &str) -> Subject {
@@ -171,12 +151,8 @@ fn cells_that_did_something_else_are_not_compared() {
     assert!(report.cells.is_empty() && report.only_after.is_empty());
     assert_eq!(report.unlike[0].why, "did 100 round trips before and 200 round trips after");
     let mut after = results(&CALM);
-    after.plan.workloads[0].program = Some(Program {
-        command: "sort data".into(),
-        prepare: None,
-        stands_for: None,
-        in_place: false,
-    });
+    after.plan.workloads[0].program =
+        Some(Program { command: "sort data".into(), ..Program::default() });
     let report = compare(&results(&CALM), &after, &Gates::default());
     assert!(report.unlike[0].why.contains("`sort data` after"));
 }

@@ -21,7 +21,6 @@ pub struct Workload {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Guests {
     /// What to call them.
-    #[serde(default)]
     pub name: Option<String>,
     #[serde(default = "one")]
     pub count: u32,
@@ -29,7 +28,6 @@ pub struct Guests {
     #[serde(default = "Guests::default_hz")]
     pub hz: u32,
     /// The host's rate; the guests' if it is not given.
-    #[serde(default)]
     pub host_hz: Option<u32>,
     pub load: f64,
     #[serde(default, deserialize_with = "some_time")]

@@ -85,7 +85,7 @@ pub fn tickless(vm: &Vm, estimate: Estimate) -> Exits {
 
 /// Ticks ride on the host's.  Idle entry arms a timer if something new has to wake the vCPU before
 /// what is armed already does; idle exit stops nothing.
-pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
+pub fn paratick_ticks(vm: &Vm, estimate: Estimate) -> Exits {
     let load = &vm.load;
     let wakes = &load.wakes;
     // The timer wheel is no finer than a tick: what comes sooner brings no new deadline.
@@ -98,12 +98,23 @@ pub fn paratick(vm: &Vm, estimate: Estimate) -> Exits {
         + wakes.sleep * estimate.pick(0.0, 0.0, 1.0)
         + wakes.kernel * estimate.pick(1.0, 1.7, 3.0);
     let checks = CHECKS_PER_SECOND * load.busy;
-    let own_timer = match host_tick_carries(vm) {
-        true => 0.0,
-        false => f64::from(vm.hz.0),
-    };
-    let expiries = (CHECKS_PER_SECOND + own_timer) * load.in_guest;
+    let expiries = CHECKS_PER_SECOND * load.in_guest + own_timer(vm);
     common(vm, checks, expiries, 0.0) + arms(idle + sleeping(load))
+}
+
+/// The same, and no timer costs an exit: what is armed before a halt goes with it, and a running
+/// vCPU leaves what is due after its next tick to that.  What is due sooner, such as a program's
+/// own interval timer, is not modelled.
+pub fn paratick(vm: &Vm) -> Exits {
+    common(vm, 0.0, own_timer(vm), 0.0)
+}
+
+/// Expiries of KVM's timer for virtual ticks.
+fn own_timer(vm: &Vm) -> f64 {
+    if host_tick_carries(vm) {
+        return 0.0;
+    }
+    f64::from(vm.hz.0) * vm.load.in_guest
 }
 
 /// Where the guest's period is no multiple of the host's, to a 64th of that, KVM raises ticks with
@@ -128,12 +139,6 @@ fn deferrals(woken: f64, ticked: f64, estimate: Estimate) -> f64 {
     let is_next = (1.0 - (PERIOD - RUNTIME) / OTHERS_PERIOD).powi(2);
     let is_next = (1.0 - ticked) * is_next;
     2.0 * woken.min(1.0 / RUNTIME) * estimate.pick(0.0, is_next, 1.0)
-}
-
-/// No timer costs an exit to arm, and none expires by an exit of its own while the vCPU runs: what
-/// is left is the host's tick, the halts and the wake-ups.
-pub fn posted_deadlines(vm: &Vm) -> Exits {
-    common(vm, 0.0, 0.0, 0.0)
 }
 
 /// What every mode has, and the tick's own arms, expiries and halts.

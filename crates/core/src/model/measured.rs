@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The load that a measured sample had, and what a model says of it.
 
-use super::{predict, Estimate, Exits, Load, TickModel, Vm, Wakes};
+use super::{predict, Estimate, Exits, Load, Range, TickModel, Vm, Wakes};
 use crate::{
     cause::Cause,
     exits::Counts,
@@ -30,10 +30,9 @@ pub fn observe_cell(results: &Results, cell: &Cell) -> Vec<Observed> {
 }
 
 /// The load of a sample of `cell`: how busy from the guests' idle time, idle periods from the
-/// halts,
-/// what ended them from the other causes.  None where one of these was not measured.
+/// halts, what ended them from the other causes.  None where one of these was not measured.
 ///
-/// The host is taken to tick at the guests' rate; in the lab both run the same configuration.
+/// Where the host's tick rate is not known, it is taken to be the guests'.
 pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observed> {
     let configuration = &results.environment.configuration;
     let (hz, exits) = (configuration.hz?, &sample.exits.as_ref()?.by_cause);
@@ -41,14 +40,14 @@ pub fn observe(results: &Results, cell: &Cell, sample: &Sample) -> Option<Observ
     let guests = results.plan.guests.max(1);
     let vcpu_seconds = time.seconds() * f64::from(guests) * f64::from(cell.vcpus);
     let idle = Nanos(sample.idle_ns?).seconds().min(vcpu_seconds);
-    let wakes = Events::of(exits).wakes(cell.subject.mode, hz, idle);
+    let wakes = wakes(exits, cell.subject.mode, hz, idle);
     let busy = 1.0 - idle / vcpu_seconds;
     let in_guest = in_guest(configuration, sample).map_or(busy, |time| time / vcpu_seconds);
     let vm = Vm {
         count: guests,
         vcpus: cell.vcpus,
         hz,
-        host_hz: hz,
+        host_hz: configuration.host_hz.unwrap_or(hz),
         in_turns: in_turns(configuration, guests * cell.vcpus),
         load: Load {
             busy,
@@ -83,55 +82,38 @@ fn in_turns(configuration: &Configuration, vcpus: u32) -> u32 {
     }
 }
 
-/// Exits that tell of idle periods.
-struct Events {
-    halts: f64,
-    ipis: f64,
-    io: f64,
-}
-
-impl Events {
-    fn of(exits: &BTreeMap<Cause, u64>) -> Events {
-        let count = |cause| exits.get(&cause).copied().unwrap_or(0) as f64;
-        Events { halts: count(Cause::Halt), ipis: count(Cause::Ipi), io: count(Cause::Io) }
-    }
-
-    /// Idle periods by what ended them.  Each IPI and each I/O request is taken to have ended one;
-    /// a
-    /// timer ended the others: the application's where idle periods are shorter than a tick, which
-    /// is the finest that the kernel's own timers are.
-    fn wakes(&self, mode: Mode, hz: Hz, idle: f64) -> Wakes {
-        let ticks = idle * f64::from(hz.0);
-        let periods = match TickModel::of(mode) {
-            // Every tick of an idle vCPU ended a halt.
-            TickModel::Periodic => (self.halts - ticks).max(0.0),
-            // The first tick of each idle period did: of long ones of each, of short ones of some.
-            // Whatever an IPI or a request ended was one.
-            TickModel::Tickless => (self.halts - ticks)
-                .max(self.halts / 2.0)
-                .max((self.ipis + self.io).min(self.halts)),
-            _ => self.halts,
-        };
-        let ipi = self.ipis.min(periods);
-        let device = self.io.min(periods - ipi);
-        let timer = periods - ipi - device;
-        let short = ticks < periods;
-        Wakes {
-            ipi,
-            device,
-            sleep: if short { timer } else { 0.0 },
-            kernel: if short { 0.0 } else { timer },
-        }
+/// Idle periods by what ended them.  Each IPI and each I/O request is taken to have ended one;
+/// a timer ended the others: the application's where idle periods are shorter than a tick,
+/// which is the finest that the kernel's own timers are.
+fn wakes(exits: &BTreeMap<Cause, u64>, mode: Mode, hz: Hz, idle: f64) -> Wakes {
+    let count = |cause| exits.get(&cause).copied().unwrap_or(0) as f64;
+    let (halts, ipis, io) = (count(Cause::Halt), count(Cause::Ipi), count(Cause::Io));
+    let ticks = idle * f64::from(hz.0);
+    let periods = match TickModel::of(mode) {
+        // Every tick of an idle vCPU ended a halt.
+        TickModel::Periodic => (halts - ticks).max(0.0),
+        // The first tick of each idle period did: of long ones of each, of short ones of some.
+        // Whatever an IPI or a request ended was one.
+        TickModel::Tickless => (halts - ticks).max(halts / 2.0).max((ipis + io).min(halts)),
+        _ => halts,
+    };
+    let ipi = ipis.min(periods);
+    let device = io.min(periods - ipi);
+    let timer = periods - ipi - device;
+    let short = ticks < periods;
+    Wakes {
+        ipi,
+        device,
+        sleep: if short { timer } else { 0.0 },
+        kernel: if short { 0.0 } else { timer },
     }
 }
 
 /// What a model predicts for a cell: the medians over the samples' own predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicted {
-    /// Timer exits, by [`Estimate`].
-    pub least: f64,
-    pub likely: f64,
-    pub most: f64,
+    /// Timer exits.
+    pub timer: Range,
     /// The likely exits of each cause.
     pub by_cause: BTreeMap<Cause, f64>,
 }
@@ -151,12 +133,7 @@ pub fn predict_all(model: TickModel, observed: &[Observed]) -> Option<Predicted>
         let counts: Vec<f64> = likely.iter().filter_map(|exits| exits.get(cause)).collect();
         Some((cause, stats::median(&counts)?))
     });
-    Some(Predicted {
-        least: timer(Estimate::Least)?,
-        likely: timer(Estimate::Likely)?,
-        most: timer(Estimate::Most)?,
-        by_cause: by_cause.collect(),
-    })
+    Some(Predicted { timer: Range::of(timer)?, by_cause: by_cause.collect() })
 }
 
 /// The median of the timer exits that were counted.

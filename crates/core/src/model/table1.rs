@@ -21,9 +21,10 @@ pub const SYNCS: f64 = 1000.0;
 pub const LAB_SYNCS: u64 = 4000;
 
 /// One workload of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
     pub name: &'static str,
+    pub about: &'static str,
     pub vms: u32,
     /// It synchronizes; else the VMs are idle.
     pub busy: bool,
@@ -33,20 +34,26 @@ pub struct Scenario {
 }
 
 pub const SCENARIOS: [Scenario; 4] = [
-    scenario("W1", 1, false, 40_000, 0),
-    scenario("W2", 4, false, 160_000, 0),
-    scenario("W3", 1, true, 40_000, 60_000),
-    scenario("W4", 4, true, 160_000, 240_000),
+    scenario("W1", "an idle VM with 16 vCPUs", 1, false, [40_000, 0]),
+    scenario("W2", "four idle VMs with 16 vCPUs each", 4, false, [160_000, 0]),
+    scenario(
+        "W3",
+        "16 threads that block and wake 1000 times a second, in a VM with 16 vCPUs",
+        1,
+        true,
+        [40_000, 60_000],
+    ),
+    scenario("W4", "four copies of W3, each in a VM with 16 vCPUs", 4, true, [160_000, 240_000]),
 ];
 
 const fn scenario(
     name: &'static str,
+    about: &'static str,
     vms: u32,
     busy: bool,
-    periodic: u32,
-    tickless: u32,
+    [periodic, tickless]: [u32; 2],
 ) -> Scenario {
-    Scenario { name, vms, busy, periodic, tickless }
+    Scenario { name, about, vms, busy, periodic, tickless }
 }
 
 impl Scenario {
@@ -235,16 +242,14 @@ fn reading(counting: Counting, syncs: Syncs, waits: Waits) -> Reading {
 
 /// The reading in which all eight cells agree and that changes nothing that the paper states: ticks
 /// are counted once, each of the VM's synchronizations makes one thread wait, and vCPUs are busy
-/// but
-/// for a moment.
+/// but for a moment.
 pub fn agreeing() -> Reading {
     let [_, once, ..] = COUNTINGS;
     reading(once, Syncs::OfTheVm, Waits::One)
 }
 
 /// How many idle periods per synchronization 60 000 exits can be, at the most: with a load of 0,
-/// and
-/// with one of 1 (less than 0: with no idle period at all there are more exits).
+/// and with one of 1 (less than 0: with no idle period at all there are more exits).
 pub fn most_waits(counting: Counting, syncs: f64) -> (f64, f64) {
     let each = counting.per_idle_period * counting.time.seconds() * syncs;
     let exits = f64::from(SCENARIOS[2].tickless);

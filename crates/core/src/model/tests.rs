@@ -13,8 +13,8 @@ const EVERY: [TickModel; 8] = [
     TickModel::Periodic,
     TickModel::TicklessStop,
     TickModel::Tickless,
+    TickModel::ParatickTicks,
     TickModel::Paratick,
-    TickModel::PostedDeadlines,
 ];
 
 fn vm(load: Load) -> Vm {
@@ -68,6 +68,18 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 proptest! {
+    /// Whatever ends its idle periods: it arms nothing, and each of them is one exit.
+    #[test]
+    fn a_deadline_that_goes_with_the_halt_costs_nothing(
+        vm in any_vm(), estimate in any_estimate(),
+    ) {
+        let vm = Vm { host_hz: vm.hz, ..vm };
+        let exits = per_vcpu_second(TickModel::Paratick, &vm, estimate);
+        prop_assert_eq!(exits.managing(), 0.0);
+        let idle_periods = vm.load.wakes.all();
+        prop_assert!(near(exits.get(Cause::Halt).unwrap(), idle_periods));
+    }
+
     #[test]
     fn exits_are_linear_in_time_and_guests(
         model in any_model(), vm in any_vm(), estimate in any_estimate(),
@@ -100,7 +112,8 @@ proptest! {
         for other in [faster, host] {
             // It does where KVM then needs no timer of its own any more.
             let alike = host_tick_carries(&other) == host_tick_carries(&vm);
-            if model != TickModel::Paratick || alike {
+            let virtual_ticks = [TickModel::ParatickTicks, TickModel::Paratick];
+            if alike || !virtual_ticks.contains(&model) {
                 prop_assert!(timer(other) >= timer(vm) - 1e-6);
             }
         }
@@ -124,8 +137,8 @@ proptest! {
         vm in any_vm(), estimate in any_estimate(),
     ) {
         let timer = |model| per_vcpu_second(model, &vm, estimate).timer();
-        prop_assert!(timer(TickModel::Paratick) <= timer(TickModel::TicklessStop) + 1e-6);
-        prop_assert!(timer(TickModel::PostedDeadlines) <= timer(TickModel::Paratick) + 1e-6);
+        prop_assert!(timer(TickModel::ParatickTicks) <= timer(TickModel::TicklessStop) + 1e-6);
+        prop_assert!(timer(TickModel::Paratick) <= timer(TickModel::ParatickTicks) + 1e-6);
         prop_assert!(timer(TickModel::FormulaParatick) <= timer(TickModel::FormulaTickless) + 1e-6);
     }
 
@@ -210,8 +223,8 @@ fn a_busy_vcpu_pays_two_exits_a_tick_unless_the_host_brings_it() {
         assert_eq!(ten_seconds(model, busy).managing(), 80_000.0, "{model}");
         assert_eq!(ten_seconds(model, busy).timer(), 120_000.0, "{model}");
     }
-    assert!(ten_seconds(TickModel::Paratick, busy).managing() < 100.0);
-    assert_eq!(ten_seconds(TickModel::PostedDeadlines, busy).timer(), 40_000.0);
+    assert!(ten_seconds(TickModel::ParatickTicks, busy).managing() < 100.0);
+    assert_eq!(ten_seconds(TickModel::Paratick, busy).timer(), 40_000.0);
 }
 
 #[test]
@@ -228,10 +241,12 @@ fn kvm_needs_a_timer_where_the_hosts_tick_cannot_carry_the_guests() {
             host_hz: Hz(host_hz),
             ..vm(Load::new(1.0, None, WokenBy::Ipi).unwrap())
         };
-        let exits = per_vcpu_second(TickModel::Paratick, &busy, Estimate::Likely);
         let ticks = if own_timer { f64::from(hz) } else { 0.0 };
-        let checks = exits.get(Cause::Expiry).unwrap() - ticks;
+        let expiries =
+            |model| per_vcpu_second(model, &busy, Estimate::Likely).get(Cause::Expiry).unwrap();
+        let checks = expiries(TickModel::ParatickTicks) - ticks;
         assert!((0.0..1.0).contains(&checks), "{hz} on {host_hz}: {checks}");
+        assert_eq!(expiries(TickModel::Paratick), ticks);
     }
 }
 
@@ -277,7 +292,7 @@ fn a_tick_is_stopped_only_in_an_idle_period_that_outlasts_it() {
 fn the_deadline_server_is_put_off_twenty_times_a_second_at_most() {
     let arms = |nanos, estimate| {
         let vm = vm(load(0.0, nanos, WokenBy::Ipi));
-        let exits = per_vcpu_second(TickModel::Paratick, &vm, estimate);
+        let exits = per_vcpu_second(TickModel::ParatickTicks, &vm, estimate);
         exits.get(Cause::Arm).unwrap()
     };
     // Two writes each time, if both of the timers that are due within 4 s are later.

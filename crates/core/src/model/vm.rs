@@ -25,6 +25,22 @@ impl Estimate {
     }
 }
 
+/// What a model leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Range {
+    pub least: f64,
+    pub likely: f64,
+    pub most: f64,
+}
+
+impl Range {
+    /// None where one of them is not known.
+    pub fn of(exits: impl Fn(Estimate) -> Option<f64>) -> Option<Range> {
+        let [least, likely, most] = Estimate::ALL.map(exits);
+        Some(Range { least: least?, likely: likely?, most: most? })
+    }
+}
+
 /// So many guests that are all alike, and all of whose vCPUs spend their time in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Vm {

@@ -22,8 +22,7 @@ pub struct Environment {
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
     /// SHA-256 of what else the numbers depend on, by name: `agent`, `qemu`, `plugin`; and where
-    /// the
-    /// machine is the host, `host`: its processor, kernel and settings of KVM.
+    /// the machine is the host, `host`: its processor, kernel and settings of KVM.
     #[serde(default)]
     pub hashes: BTreeMap<String, String>,
 }
@@ -35,6 +34,9 @@ pub struct Configuration {
     pub host_kernel_sha256: String,
     /// Rate of the guest's scheduler tick, where the configuration is known.
     pub hz: Option<Hz>,
+    /// The same of the host's; `null`: not known, as in older files.
+    #[serde(default)]
+    pub host_hz: Option<Hz>,
     /// The options set in the guest kernel's configuration, where it is known.
     pub kernel_config: Option<BTreeMap<String, String>>,
     pub guest_memory_bytes: u64,
@@ -48,7 +50,6 @@ pub struct Configuration {
     /// over all CPUs.
     pub ns_per_instruction: Option<u32>,
     /// What the emulator adds to virtual time for every world switch; `null` where it does not.
-    #[serde(default)]
     pub exit_cost_ns: Option<u32>,
     /// CPUs that run at once share the virtual time between them, as if they ran in parallel.
     #[serde(default)]

@@ -74,7 +74,7 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 28] = [
+pub const FACTS: [Fact; 29] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
@@ -85,6 +85,7 @@ pub const FACTS: [Fact; 28] = [
     fact("host's patches", PRINTED, |r| hash(r.environment.host_patch_set_hash.as_deref())),
     fact("host's kernel image", HIDDEN, |r| hash(Some(&of(r).host_kernel_sha256))),
     fact("guests' tick rate", PRINTED, |r| maybe(of(r).hz)),
+    fact("host's tick rate", PRINTED, |r| maybe(of(r).host_hz)),
     fact("guests' kernel options", EXPLAINS, |r| {
         of(r).kernel_config.clone().map_or(Value::Unknown, Value::Options)
     }),
@@ -158,9 +159,12 @@ fn host(configuration: &Configuration) -> Value {
 
 fn machine(environment: &Environment) -> Value {
     let machine = &environment.machine;
-    let memory = machine.memory_bytes as f64 / f64::from(1 << 30);
-    let distribution = machine.distribution.as_deref().unwrap_or("distribution not known");
-    text(format!("{memory:.1} GiB, {}, {distribution}", machine.kernel_version))
+    let or = |known: Option<String>, what: &str| known.unwrap_or(format!("{what} not known"));
+    let gib = machine.memory_bytes as f64 / f64::from(1 << 30);
+    let memory = (machine.memory_bytes > 0).then(|| format!("{gib:.1} GiB"));
+    let kernel = Some(machine.kernel_version.clone()).filter(|version| !version.is_empty());
+    let distribution = or(machine.distribution.clone(), "distribution");
+    text(format!("{}, {}, {distribution}", or(memory, "memory"), or(kernel, "kernel")))
 }
 
 impl Fact {

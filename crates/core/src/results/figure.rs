@@ -3,17 +3,21 @@
 
 use super::sample::Sample;
 use crate::cause::Cause;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
+use strum::IntoEnumIterator;
 
 /// One number of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum Figure {
     Exits,
     ExitsPerUnit,
     /// Exits of all causes that a tick technique could have removed.
     TimerExits,
-    /// Exits of one cause.
+    /// Exits of one cause; there is no figure of this name alone.
+    #[strum(disabled)]
     Cause(Cause),
     TscDeadlineWrites,
     TicksDelivered,
@@ -44,27 +48,9 @@ impl Figure {
         Figure::DurationNs,
     ];
 
-    const PLAIN: [Figure; 15] = [
-        Figure::Exits,
-        Figure::ExitsPerUnit,
-        Figure::TimerExits,
-        Figure::TscDeadlineWrites,
-        Figure::TicksDelivered,
-        Figure::WorldSwitches,
-        Figure::HostInstructions,
-        Figure::GuestInstructions,
-        Figure::Instructions,
-        Figure::CpuNs,
-        Figure::DurationNs,
-        Figure::GuestDurationNs,
-        Figure::UserNs,
-        Figure::SystemNs,
-        Figure::IdleNs,
-    ];
-
     pub fn all() -> impl Iterator<Item = Figure> {
         let causes = Cause::ALL.into_iter().map(Figure::Cause);
-        Self::PLAIN.into_iter().chain(causes)
+        Self::iter().chain(causes)
     }
 
     /// Its value in a sample that did `work` units; none where it was not measured.
@@ -123,35 +109,13 @@ impl Figure {
             Figure::Cause(cause) => ("exits", cause.about()),
         }
     }
-
-    fn plain_name(self) -> Option<&'static str> {
-        Some(match self {
-            Figure::Exits => "exits",
-            Figure::ExitsPerUnit => "exits_per_unit",
-            Figure::TimerExits => "timer_exits",
-            Figure::Cause(_) => return None,
-            Figure::TscDeadlineWrites => "tsc_deadline_writes",
-            Figure::TicksDelivered => "ticks_delivered",
-            Figure::WorldSwitches => "world_switches",
-            Figure::HostInstructions => "host_instructions",
-            Figure::GuestInstructions => "guest_instructions",
-            Figure::Instructions => "instructions",
-            Figure::CpuNs => "cpu_ns",
-            Figure::DurationNs => "duration_ns",
-            Figure::GuestDurationNs => "guest_duration_ns",
-            Figure::UserNs => "user_ns",
-            Figure::SystemNs => "system_ns",
-            Figure::IdleNs => "idle_ns",
-        })
-    }
 }
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.plain_name(), self) {
-            (Some(name), _) => f.write_str(name),
-            (None, Figure::Cause(cause)) => write!(f, "exits_{}", cause.name().replace('-', "_")),
-            (None, _) => unreachable!("only causes have composed names"),
+        match self {
+            Figure::Cause(cause) => write!(f, "exits_{}", cause.name().replace('-', "_")),
+            plain => f.write_str(plain.into()),
         }
     }
 }
@@ -166,15 +130,4 @@ impl FromStr for Figure {
     }
 }
 
-impl Serialize for Figure {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Figure {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::serde_as_text!(Figure);

@@ -31,6 +31,11 @@ pub enum ReadError {
     )]
     OtherVersion { found: String },
     #[error(
+        "it does not say how long its host polled before a halted vCPU slept (`halt_poll_ns`), so \
+         what was measured is not known\nhint: measure again; this version writes it down"
+    )]
+    UnknownHost,
+    #[error(
         "it says it is {schema}, but does not fit it: {why}\nhint: docs/results.md describes the \
          format; was the file edited?"
     )]
@@ -49,8 +54,12 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
     let schema = value.get("schema").and_then(Value::as_str).unwrap_or("").to_string();
     let upgraded = match schema.as_str() {
         SCHEMA => Some(value),
+        "paratick-results/1" | "paratick-timeline/1" if upgrade::lacks_host(&value) => {
+            return Err(ReadError::UnknownHost)
+        }
         "paratick-results/1" => upgrade::results(value),
         "paratick-timeline/1" => upgrade::timeline(value),
+        "paratick-results/2" => upgrade::schema_2(value),
         other
             if ["paratick-results/", "paratick-timeline/"].iter().any(|s| other.starts_with(s)) =>
         {

@@ -19,19 +19,14 @@ pub struct Sample {
     pub guest_instructions: Option<u64>,
     /// What the host's CPUs spent: the instructions of host and guest, each counted as a
     /// nanosecond, and the stated cost of every world switch.
-    #[serde(default)]
     pub cpu_ns: Option<u64>,
     /// On the host's clock.
     pub duration_ns: Option<u64>,
     /// On the guest's clock.
-    #[serde(default)]
     pub guest_duration_ns: Option<u64>,
     /// Of all vCPUs, by the guest's own accounting.
-    #[serde(default)]
     pub user_ns: Option<u64>,
-    #[serde(default)]
     pub system_ns: Option<u64>,
-    #[serde(default)]
     pub idle_ns: Option<u64>,
     /// Each vCPU's exits, from vCPU 0 on.
     #[serde(default)]

@@ -11,7 +11,7 @@ fn mode(text: &str) -> Subject {
 }
 
 fn workload(name: &str) -> PlannedWorkload {
-    PlannedWorkload { workload: name.into(), work: 100, unit: "round trips".into(), program: None }
+    PlannedWorkload::new(name, 100, "round trips")
 }
 
 fn sample(round: u32, exits: u64) -> Sample {
@@ -30,27 +30,9 @@ fn sample(round: u32, exits: u64) -> Sample {
 }
 
 fn results(modes: &[&str], rounds: u32) -> Results {
-    Results {
-        schema: SCHEMA.into(),
-        tool_version: "0.1.0".into(),
-        bench: "quick".into(),
-        command: vec!["paratick".into(), "bench".into(), "quick".into()],
-        started: "2026-01-01T00:00:00Z".into(),
-        plan: Plan {
-            vcpus: 2,
-            guests: 1,
-            subjects: modes.iter().map(|name| mode(name)).collect(),
-            workloads: vec![workload("pingpong")],
-            rounds,
-            repeats: 2,
-            rounds_at_most: None,
-            precision: None,
-            idle_entries: false,
-        },
-        environment: Environment::default(),
-        cells: Vec::new(),
-        problems: Vec::new(),
-    }
+    let subjects = modes.iter().map(|name| mode(name));
+    let plan = Plan::new(2, subjects, [workload("pingpong")], rounds, 2);
+    Results { command: vec!["paratick".into()], ..Results::new("quick", plan) }
 }
 
 /// Two modes, four rounds of two samples each.
@@ -147,13 +129,13 @@ fn every_problem_of_a_file_has_its_own_words() {
     assert!(matches!(read("hello"), Err(ReadError::NotJson(_))));
     assert_eq!(read("{\"results\": []}"), Err(ReadError::Foreign));
     assert_eq!(read("[1, 2]"), Err(ReadError::Foreign));
-    let newer = read("{\"schema\": \"paratick-results/3\"}").unwrap_err();
-    assert!(newer.to_string().contains("paratick-results/3"), "{newer}");
-    for old in ["paratick-results/1", "paratick-timeline/1"] {
+    let newer = read("{\"schema\": \"paratick-results/4\"}").unwrap_err();
+    assert!(newer.to_string().contains("paratick-results/4"), "{newer}");
+    for old in ["paratick-results/1", "paratick-timeline/1", "paratick-results/2"] {
         let shape = read(&format!("{{\"schema\": \"{old}\"}}")).unwrap_err();
         assert!(shape.to_string().contains(old), "{shape}");
     }
-    let shape = read("{\"schema\": \"paratick-results/2\"}").unwrap_err();
+    let shape = read("{\"schema\": \"paratick-results/3\"}").unwrap_err();
     assert!(shape.to_string().contains("tool_version"), "{shape}");
     for error in [ReadError::Empty, newer, shape] {
         assert!(error.to_string().contains("\nhint: "), "{error}");
@@ -271,12 +253,7 @@ fn the_document_describes_every_field_and_no_other() {
         Problem { boot: None, fault: Fault::Said { text: "x".into() } },
     ];
     results.environment.hashes.insert("agent".into(), "0123".into());
-    results.plan.workloads[0].program = Some(Program {
-        command: "x264 video.y4m".into(),
-        prepare: None,
-        stands_for: None,
-        in_place: true,
-    });
+    results.plan.workloads[0].program = Some(Program { in_place: true, ..Program::default() });
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
@@ -355,7 +332,7 @@ fn a_file_of_schema_1_is_read() {
     let read = read(&text.replace("ENVIRONMENT", &environment.to_string())).unwrap();
     assert_eq!(read.schema, SCHEMA);
     let names: Vec<_> = read.plan.subjects.iter().map(Subject::to_string).collect();
-    assert_eq!(names, ["tickless halt-poll=200000", "paratick+poll halt-poll=200000"]);
+    assert_eq!(names, ["tickless halt-poll=200000", "paratick-ticks+poll halt-poll=200000"]);
     let cell = read.cell("idle", read.plan.subjects[0]).unwrap();
     let halts = Counts {
         total: 7,
@@ -379,12 +356,36 @@ fn a_file_of_schema_1_is_read() {
     assert!(read.command.is_empty());
 }
 
+/// Where the mode of virtual ticks alone has its name from `paratick-results/3` on.
+#[test]
+fn the_paratick_of_schema_2_is_paratick_ticks_today() {
+    let mut results = results(&["tickless", "paratick-ticks+poll"], 1);
+    let polls = results.plan.subjects[1];
+    let slow = mode("paratick-ticks+poll halt-poll=7");
+    for subject in [polls, slow] {
+        results.add(&workload("idle"), subject, sample(1, 400));
+    }
+    results.plan.subjects.push(slow);
+    results.summarize();
+    let why = "paratick did not boot".to_string();
+    results.problems.push(Boot { round: 1, subject: slow }.problem(Fault::Guest { why }));
+    let guests = &mut results.environment.qemu_command_lines.guests;
+    guests.insert(polls.to_string(), vec!["paratick+poll".into()]);
+    let today = serde_json::to_string(&results).unwrap();
+    let old = today.replace("paratick-ticks", "paratick").replace(SCHEMA, "paratick-results/2");
+    assert!(!old.contains("paratick-ticks"));
+    assert_eq!(read(&old).unwrap(), results);
+    // And of today's files nothing is renamed.
+    let ours = today.replace("paratick-ticks", "paratick");
+    assert_eq!(read(&ours).unwrap().plan.subjects[1], mode("paratick+poll"));
+}
+
 #[test]
 fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
     let mut line = serde_json::to_value(cycle()).unwrap();
     line["mode"] = "paratick".into();
     let mut environment = serde_json::to_value(Environment::default()).unwrap();
-    environment["configuration"]["halt_poll_ns"] = Value::Null;
+    environment["configuration"]["halt_poll_ns"] = 0.into();
     environment["fingerprint"] = "0123".into();
     let file = serde_json::json!({
         "schema": "paratick-timeline/1", "tool_version": "0.1.0", "started": "",
@@ -395,6 +396,19 @@ fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
     let read = read(&file.to_string()).unwrap();
     assert_eq!(read.bench, "timeline");
     let (cell, found) = read.cycles().next().unwrap();
-    assert_eq!((cell.subject, cell.vcpus, cell.work), (mode("paratick"), 2, 400));
+    assert_eq!((cell.subject, cell.vcpus, cell.work), (mode("paratick-ticks"), 2, 400));
     assert_eq!(*found, cycle());
+}
+
+/// A default in its place would be a setting that nobody has seen.
+#[test]
+fn a_file_of_schema_1_whose_host_is_not_known_is_refused() {
+    for schema in ["paratick-results/1", "paratick-timeline/1"] {
+        for configuration in [r#"{"halt_poll_ns": null}"#, "{}"] {
+            let environment = format!(r#"{{"configuration": {configuration}}}"#);
+            let file = format!(r#"{{"schema": "{schema}", "environment": {environment}}}"#);
+            assert_eq!(read(&file), Err(ReadError::UnknownHost));
+        }
+    }
+    assert!(ReadError::UnknownHost.to_string().contains("\nhint: "));
 }

@@ -20,8 +20,7 @@ pub fn results(mut value: Value) -> Option<Value> {
         upgrade_cell(cell.as_object_mut()?, &host)?;
     }
     problems(file);
-    file.insert("schema".into(), SCHEMA.into());
-    Some(value)
+    schema_2(value)
 }
 
 /// `paratick-timeline/1`: a document of its own, with one line for each mode.
@@ -50,16 +49,61 @@ pub fn timeline(mut value: Value) -> Option<Value> {
     file.insert("plan".into(), plan);
     file.insert("cells".into(), cells.into());
     problems(file);
+    schema_2(value)
+}
+
+/// `paratick-results/2` and before: their `paratick` is virtual ticks alone.
+pub fn schema_2(mut value: Value) -> Option<Value> {
+    let file = value.as_object_mut()?;
+    for part in ["plan", "cells", "problems"] {
+        file.get_mut(part).into_iter().for_each(rename_modes);
+    }
+    let command_lines = file.get_mut("environment")?.get_mut("qemu_command_lines");
+    command_lines.into_iter().for_each(rename_modes);
     file.insert("schema".into(), SCHEMA.into());
     Some(value)
+}
+
+/// In the field `mode`, and in the keys of maps by subject.
+fn rename_modes(value: &mut Value) {
+    let parts: Vec<&mut Value> = match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(mode)) = fields.get_mut("mode") {
+                *mode = renamed(mode);
+            }
+            for name in ["versus", "guests"] {
+                if let Some(Value::Object(subjects)) = fields.get_mut(name) {
+                    let old = std::mem::take(subjects).into_iter();
+                    *subjects = old.map(|(subject, value)| (renamed(&subject), value)).collect();
+                }
+            }
+            fields.values_mut().collect()
+        }
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => Vec::new(),
+    };
+    parts.into_iter().for_each(rename_modes);
+}
+
+/// Of a mode, which `+poll` may follow, or of a subject, whose settings may.
+fn renamed(subject: &str) -> String {
+    match subject.strip_prefix("paratick") {
+        Some(rest) => format!("paratick-ticks{rest}"),
+        None => subject.into(),
+    }
+}
+
+/// Whether a file says that a setting of its host is not known: its cells cannot be keyed by it.
+pub fn lacks_host(value: &Value) -> bool {
+    let configuration = value.pointer("/environment/configuration");
+    configuration.is_some_and(|known| known.get("halt_poll_ns").is_none_or(Value::is_null))
 }
 
 /// The host's settings, which were a part of the environment.
 fn host(file: &mut Object) -> Option<Value> {
     let configuration = file.get_mut("environment")?.get_mut("configuration")?;
-    let halt_poll = configuration.as_object_mut()?.remove("halt_poll_ns");
-    let known = halt_poll.and_then(|value| value.as_u64());
-    Some(known.map_or(json!({}), |ns| json!({ "halt-poll": ns })))
+    let halt_poll = configuration.as_object_mut()?.remove("halt_poll_ns")?;
+    Some(json!({ "halt-poll": halt_poll }))
 }
 
 fn problems(file: &mut Object) {

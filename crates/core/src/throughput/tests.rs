@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
-use crate::results::{Exits, Readings};
+use crate::{
+    exit_cost,
+    results::{Exits, Readings},
+    stats::Verdict,
+};
 use proptest::prelude::*;
 
 fn sample(round: u32, instructions: u64, world_switches: u64) -> Sample {
@@ -66,9 +70,9 @@ fn a_mode_with_fewer_exits_gains_with_their_cost() {
     assert_eq!(at(1_400).verdict, Verdict::More);
     assert!((at(1_400).ratio - 12.8 / 11.9).abs() < 1e-9);
     assert_eq!(break_even(&mode, &base), Some(500.0));
-    let swept = sensitivity(&mode, &base, Nanos(1_400));
-    assert!(!swept.is_settled());
-    assert!(sensitivity(&mode, &base, Nanos(200)).is_settled());
+    let verdicts = |cost| exit_cost::range(Nanos(cost)).map(|cost| at(cost.0).verdict);
+    assert_eq!(verdicts(200), [Verdict::Less; 5]);
+    assert_eq!(verdicts(1_400)[1..], [Verdict::More; 4]);
 }
 
 #[test]
