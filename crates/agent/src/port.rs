@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The virtio-serial port to the machine, found by its name.
+//! The port to the machine: virtio-serial, found by its name, or a serial line.
 
 use anyhow::{Context, Result};
-use paratick_core::wire::{GUEST_PORT, HOST_PORT};
-use std::{fs::File, io::Read, path::PathBuf, thread, time::Duration};
+use paratick_core::wire::{GUEST_PORT, HOST_LINE, HOST_PORT};
+use rustix::termios::{tcgetattr, tcsetattr, OptionalActions};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+/// As fast as a serial line can be.
+const BAUD: u32 = 115_200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -13,14 +23,30 @@ pub enum Kind {
 
 /// Waits for the port; which one there is says what this system is.
 pub fn open() -> Result<(Kind, File)> {
+    if let Some(line) = std::env::var_os(HOST_LINE) {
+        return Ok((Kind::Host, open_line(line.as_ref())?));
+    }
     loop {
         if let Some((kind, device)) = find() {
-            let file = File::options().read(true).write(true).open(&device);
-            let file = file.with_context(|| format!("opening {}", device.display()))?;
-            return Ok((kind, file));
+            return Ok((kind, open_device(&device)?));
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+fn open_device(device: &Path) -> Result<File> {
+    let file = File::options().read(true).write(true).open(device);
+    file.with_context(|| format!("opening {}", device.display()))
+}
+
+/// A terminal that changes nothing on the way.
+fn open_line(device: &Path) -> Result<File> {
+    let file = open_device(device)?;
+    let mut settings = tcgetattr(&file).context("asking for the serial line's settings")?;
+    settings.make_raw();
+    settings.set_speed(BAUD)?;
+    tcsetattr(&file, OptionalActions::Now, &settings).context("setting up the serial line")?;
+    Ok(file)
 }
 
 fn find() -> Option<(Kind, PathBuf)> {

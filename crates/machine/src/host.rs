@@ -141,6 +141,7 @@ fn start(booted: &mut Booted, deadline: Instant, events: Events) -> Result<Ready
     }
     booted.running = Some(spec.backend.start(Start {
         host: spec,
+        tools: &booted.tools,
         command_line: &booted.command_line,
         run,
         link: &booted.link,

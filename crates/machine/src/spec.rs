@@ -105,6 +105,7 @@ pub trait Backend: Send + Sync {
 /// What a backend needs to start a host.
 pub struct Start<'a> {
     pub host: &'a HostSpec,
+    pub tools: &'a Tools,
     pub command_line: &'a [String],
     pub run: &'a Path,
     pub link: &'a Arc<Link>,

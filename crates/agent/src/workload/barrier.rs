@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Threads that wait for each other again and again, sleeping in the kernel, one on each vCPU.
 
-use super::{
-    futex,
-    measure::{in_threads, measure},
-    options::Options,
-};
+use super::{futex, measure::led, options::Options};
 use anyhow::Result;
 use paratick_core::workload::Report;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,17 +11,8 @@ const WARM_UP: u64 = 20;
 pub fn run(options: &Options) -> Result<Report> {
     let barrier = FutexBarrier::new(options.threads as u32);
     let rounds = WARM_UP + options.work;
-    in_threads(
-        options.threads,
-        |_| barrier.pass(rounds),
-        || {
-            barrier.pass(WARM_UP);
-            measure(options, || {
-                barrier.pass(options.work);
-                Ok(options.work)
-            })
-        },
-    )
+    let last = || barrier.pass(options.work);
+    led(options, |_| barrier.pass(rounds), || barrier.pass(WARM_UP), last)
 }
 
 /// Never spins: every thread but the last sleeps in futex(2).

@@ -6,12 +6,7 @@
 //! pthread mutexes are: one attempt, then sleep in the kernel until woken.  Fewer cells (`--locks`)
 //! mean more contention.  The number of updates is that of all threads together.
 
-use super::{
-    barrier::FutexBarrier,
-    futex,
-    measure::{in_threads, measure},
-    options::Options,
-};
+use super::{barrier::FutexBarrier, futex, measure::led, options::Options};
 use anyhow::Result;
 use paratick_core::workload::Report;
 use std::sync::atomic::{
@@ -28,16 +23,8 @@ const INSIDE: u32 = 35;
 pub fn run(options: &Options) -> Result<Report> {
     let field = Field::new(options.locks, options.threads);
     let updates = options.work * UPDATES;
-    let mut report = in_threads(
-        options.threads,
-        |nth| field.work(nth, updates),
-        || {
-            measure(options, || {
-                field.work(0, updates);
-                Ok(options.work)
-            })
-        },
-    )?;
+    let mut report =
+        led(options, |nth| field.work(nth, updates), || (), || field.work(0, updates))?;
     for (name, value) in [("updates", field.total()), ("contended", field.contended.load(Relaxed))]
     {
         report.more.insert(name.into(), (value as f64).into());

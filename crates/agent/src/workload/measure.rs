@@ -4,7 +4,7 @@
 use super::options::Options;
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
-use paratick_instruments::{idle::IdleCounter, marker, Instrument};
+use paratick_instruments::{cycle::DeadlineWrites, idle::IdleCounter, marker, Instrument};
 use rustix::{
     mm::{mlockall, MlockAllFlags},
     thread::{sched_getaffinity, sched_setaffinity, CpuSet},
@@ -25,13 +25,14 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     let mut counter = options.idle_entries.then(IdleCounter::start).transpose()?;
     thread::sleep(SETTLE);
     let before = counter.as_mut().map(IdleCounter::read).transpose()?;
+    let writes = options.deadline_writes.then(DeadlineWrites::start).transpose()?.flatten();
     let cpu = CpuTicks::now()?;
     let (user, system) = process_times();
-    marker::open(options.window);
+    let opened = marker::open(options.window);
     let start = Instant::now();
     let done = work();
     let duration = start.elapsed();
-    marker::close(options.window);
+    let closed = marker::close(options.window);
     let (user_after, system_after) = process_times();
     let cpu_after = CpuTicks::now()?;
     let after = counter.as_mut().map(IdleCounter::read).transpose()?;
@@ -50,13 +51,14 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
         cpu_idle_ticks,
         cpu_steal_ticks,
         idle_entries: after.zip(before).map(|(after, before)| after.since(&before)),
+        deadline_writes: writes.map(|writes| writes.read((opened, closed))).transpose()?,
         more: BTreeMap::new(),
     })
 }
 
 /// Threads that are pinned in turn: the first does `lead`, which measures, the others `help`, which
 /// gets a thread's number.
-pub fn in_threads(
+fn in_threads(
     threads: usize,
     help: impl Fn(usize) + Sync,
     lead: impl FnOnce() -> Result<Report>,
@@ -75,6 +77,22 @@ pub fn in_threads(
             helper.join().expect("a thread of the workload panicked")?;
         }
         pinned.and(measured)
+    })
+}
+
+/// The same where the first thread, once warm, does its share of the measured work.
+pub fn led(
+    options: &Options,
+    help: impl Fn(usize) + Sync,
+    warm_up: impl FnOnce(),
+    work: impl FnOnce(),
+) -> Result<Report> {
+    in_threads(options.threads, help, || {
+        warm_up();
+        measure(options, || {
+            work();
+            Ok(options.work)
+        })
     })
 }
 

@@ -12,6 +12,7 @@ mod finelock;
 mod futex;
 mod idle;
 mod measure;
+mod mix;
 mod options;
 mod pingpong;
 mod program;
@@ -56,6 +57,7 @@ fn run(options: &Options) -> Result<Report> {
         "sleep" => sleep::run(options),
         "block" => block::run(options),
         "ticks" => ticks::run(options),
+        "mix" => mix::run(options),
         "stencil" => stencil::run(options),
         "finelock" => finelock::run(options),
         "program" => program::run(options),
@@ -70,6 +72,7 @@ fn usage() -> String {
         \x20      itimer also: [--period-us N]\n\
         \x20      sync also: [--rate PER-SECOND]\n\
         \x20      finelock also: [--locks N]\n\
+        \x20      mix also: [--busy-us N] [--sleep-us N] [--jitter PERCENT]\n\
         \x20      program also: [--root FOLDER] -- COMMAND [ARGUMENTS]\n"
         .to_string();
     for workload in WORKLOADS {

@@ -13,6 +13,8 @@ pub struct Options {
     pub threads: usize,
     /// Count what the kernel decides when CPUs go idle.  It takes time: not in runs that are timed.
     pub idle_entries: bool,
+    /// Tell why the guest wrote deadlines that it could hand over.  It takes time, too.
+    pub deadline_writes: bool,
     pub device: PathBuf,
     pub pattern: Pattern,
     pub period_us: u32,
@@ -20,6 +22,10 @@ pub struct Options {
     pub rate: u32,
     /// How many cells, each with a lock, threads compete for.
     pub locks: usize,
+    /// What `mix` does in turn, and by how many percent its sleeps vary.
+    pub busy_us: u32,
+    pub sleep_us: u32,
+    pub jitter_percent: u32,
     /// Where `program` runs, instead of in this process's root file system.
     pub root: Option<PathBuf>,
     /// After `--`: what `program` runs.
@@ -46,11 +52,15 @@ impl Options {
             window: 1,
             threads: workload.threads.on(cpus),
             idle_entries: false,
+            deadline_writes: false,
             device: "/dev/vda".into(),
             pattern: Pattern::Random,
             period_us: 1000,
             rate: 1000,
             locks: 64,
+            busy_us: 1000,
+            sleep_us: 3000,
+            jitter_percent: 0,
             root: None,
             command: Vec::new(),
         };
@@ -60,8 +70,13 @@ impl Options {
                 options.command = rest.cloned().collect();
                 break;
             }
-            if flag == "--idle-entries" {
-                options.idle_entries = true;
+            let switch = match flag.as_str() {
+                "--idle-entries" => Some(&mut options.idle_entries),
+                "--deadline-writes" => Some(&mut options.deadline_writes),
+                _ => None,
+            };
+            if let Some(switch) = switch {
+                *switch = true;
                 continue;
             }
             let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -83,6 +98,9 @@ impl Options {
             "--period-us" => self.period_us = number(flag, value, 100, 999_999)? as u32,
             "--rate" => self.rate = number(flag, value, 1, 100_000)? as u32,
             "--locks" => self.locks = number(flag, value, 1, 1 << 20)? as usize,
+            "--busy-us" => self.busy_us = number(flag, value, 1, 1_000_000)? as u32,
+            "--sleep-us" => self.sleep_us = number(flag, value, 1, 1_000_000)? as u32,
+            "--jitter" => self.jitter_percent = number(flag, value, 0, 100)? as u32,
             "--root" => self.root = Some(value.into()),
             "--device" => self.device = value.into(),
             "--pattern" => {

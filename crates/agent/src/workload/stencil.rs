@@ -5,11 +5,7 @@
 //! The grid is the same however many threads there are, so that with more threads each has less to
 //! do between two barriers.  On one thread a sweep takes some 150 000 instructions.
 
-use super::{
-    barrier::FutexBarrier,
-    measure::{in_threads, measure},
-    options::Options,
-};
+use super::{barrier::FutexBarrier, measure::led, options::Options};
 use anyhow::Result;
 use paratick_core::workload::Report;
 use std::{
@@ -25,17 +21,9 @@ const WARM_UP: u64 = 20;
 pub fn run(options: &Options) -> Result<Report> {
     let grid = Grid::new(options.threads);
     let last = WARM_UP + options.work;
-    let mut report = in_threads(
-        options.threads,
-        |nth| grid.relax(nth, 0..last),
-        || {
-            grid.relax(0, 0..WARM_UP);
-            measure(options, || {
-                grid.relax(0, WARM_UP..last);
-                Ok(options.work)
-            })
-        },
-    )?;
+    let measured = || grid.relax(0, WARM_UP..last);
+    let warm_up = || grid.relax(0, 0..WARM_UP);
+    let mut report = led(options, |nth| grid.relax(nth, 0..last), warm_up, measured)?;
     let mean = grid.mean(last);
     report.more.insert("grid_mean".into(), mean.into());
     Ok(report)

@@ -8,7 +8,7 @@
 
 use super::{
     futex::{self, wake_all},
-    measure::{in_threads, measure},
+    measure::led,
     options::Options,
 };
 use anyhow::Result;
@@ -25,18 +25,12 @@ pub fn run(options: &Options) -> Result<Report> {
     let warm_up = 2 * threads;
     let last = warm_up.saturating_add(options.work as u32);
     let meeting = Meeting::new(threads, period);
-    in_threads(
-        options.threads,
-        |nth| meeting.attend(nth as u32, 0, last),
-        || {
-            meeting.attend(0, 0, warm_up);
-            measure(options, || {
-                meeting.begin_again();
-                meeting.attend(0, warm_up, last);
-                Ok(options.work)
-            })
-        },
-    )
+    let measured = || {
+        meeting.begin_again();
+        meeting.attend(0, warm_up, last);
+    };
+    let help = |nth| meeting.attend(nth as u32, 0, last);
+    led(options, help, || meeting.attend(0, 0, warm_up), measured)
 }
 
 struct Meeting {

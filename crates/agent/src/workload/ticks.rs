@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<Report> {
     })?;
     let more = &mut measured.more;
     received.report(more);
-    more.insert("hz".into(), coarse.hz()?.into());
+    more.insert("hz".into(), hz()?.into());
     more.insert("jiffies_steps".into(), coarse.steps.into());
     more.insert("jiffies".into(), coarse.jiffies()?.into());
     more.insert("max_lag_ns".into(), coarse.max_lag_ns.into());
@@ -86,17 +86,18 @@ impl Coarse {
         }
     }
 
-    fn hz(&self) -> Result<u64> {
-        1_000_000_000u64
-            .checked_div(clock_getres(ClockId::MonotonicCoarse).tv_nsec as u64)
-            .context("CLOCK_MONOTONIC_COARSE has no resolution")
-    }
-
     /// By how many ticks the guest's time moved on.
     fn jiffies(&self) -> Result<u64> {
-        let period = 1_000_000_000 / self.hz()?;
+        let period = 1_000_000_000 / hz()?;
         Ok((self.last_ns - self.first_ns + period / 2) / period)
     }
+}
+
+/// Ticks per second of this kernel: the coarse clocks advance with them.
+pub fn hz() -> Result<u64> {
+    1_000_000_000u64
+        .checked_div(clock_getres(ClockId::MonotonicCoarse).tv_nsec as u64)
+        .context("CLOCK_MONOTONIC_COARSE has no resolution")
 }
 
 fn clock(id: ClockId) -> u64 {

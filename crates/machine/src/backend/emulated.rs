@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The lab's host: QEMU on this machine, which emulates a processor with SVM or nests KVM.
 
+use super::emulator::spawn;
 use crate::{
     accel::Accel,
-    link::{Link, HOST},
+    link::HOST,
     spec::{disk_file, Backend, Clock, HostFacts, HostSpec, Start},
 };
 use anyhow::{bail, Result};
@@ -17,15 +18,9 @@ use paratick_service::{
     process::Kept,
 };
 use std::{
-    fs::File,
-    io::{Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{
-        mpsc::{channel, Sender},
-        Arc,
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -69,11 +64,7 @@ impl Backend for Emulated {
         let accelerator = &spec.emulation.accel.resolve().to_string();
         (start.events)(Step::BootingHost { cpus, accelerator }.into());
         let mut command = Command::new(&start.command_line[0]);
-        command
-            .args(&start.command_line[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(&start.command_line[1..]).stdin(Stdio::null());
         let emulator = spawn(command, start.run, start.link)?;
         let socket = connect(&emulator, &start)?;
         start.link.connect(socket)?;
@@ -190,41 +181,6 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         add(&["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
     }
     line
-}
-
-fn spawn(command: Command, run: &Path, link: &Arc<Link>) -> Result<Kept> {
-    let log = run.join("host.console");
-    let (printing, printed, ended) = (link.clone(), link.clone(), link.clone());
-    let (done, wait) = channel::<()>();
-    let done_too = done.clone();
-    Kept::spawn(
-        command,
-        None,
-        move |child| {
-            if let Some(console) = child.stdout.take() {
-                let log = File::create(log).ok();
-                thread::spawn(move || listen(console, log, &printing, done));
-            }
-            // What QEMU itself complains about reads like the last words of a console.
-            if let Some(errors) = child.stderr.take() {
-                thread::spawn(move || listen(errors, None, &printed, done_too));
-            }
-        },
-        move |status| {
-            let _ = wait.recv();
-            ended.ended(HOST, format!("its emulator ended: {status}"));
-        },
-    )
-}
-
-fn listen(mut from: impl Read, mut log: Option<File>, link: &Link, _done: Sender<()>) {
-    let mut bytes = [0; 4096];
-    while let Ok(length @ 1..) = from.read(&mut bytes) {
-        if let Some(log) = &mut log {
-            let _ = log.write_all(&bytes[..length]);
-        }
-        link.console(HOST, &String::from_utf8_lossy(&bytes[..length]));
-    }
 }
 
 fn connect(emulator: &Kept, start: &Start) -> Result<UnixStream> {

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A host in Bochs, which emulates an Intel processor with VMX.
+//!
+//! Bochs has neither virtio nor a shared file system.  The host's root is a file system in memory,
+//! with the files that it is given; its guests see the same.  Its agent is reached over the second
+//! serial line.  It is slow, so it is for tests of what KVM does on Intel.
+
+use super::emulator::spawn;
+use crate::{
+    link::HOST,
+    spec::{Backend, HostFacts, HostSpec, Start},
+};
+use anyhow::{bail, Context, Result};
+use paratick_build::{
+    progress::{Events, Step},
+    requirements,
+    tools::Tools,
+};
+use paratick_core::wire::HOST_LINE;
+use paratick_service::{guest::Places, process::Kept};
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    net::TcpListener,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A host with these programs and their libraries, besides what guests are started with.
+pub struct Bochs {
+    pub programs: Vec<PathBuf>,
+}
+
+const CONFIGURATION: &str = include_str!("bochsrc.in");
+const PACKAGES: [&str; 6] =
+    ["bochs", "bochsbios", "isolinux", "syslinux-common", "genisoimage", "cpio"];
+
+/// Instructions per second of its clock, and the frequency of its TSC.  With a faster TSC KVM does
+/// not use the preemption timer: Bochs lets that count at a rate by which it would overflow.
+const RATE: u32 = 400_000_000;
+
+/// Linux warns of what the processor says of itself: that it has eight cores and room for the
+/// numbers of one; and the size of its extended state.
+const QUIRKS: [&str; 2] = ["clearcpuid=ht", "noxsave"];
+
+/// What the agent makes a file system of its own.
+const MOUNTED: [&str; 6] = ["/run", "/proc", "/sys", "/dev", "/tmp", "/var/tmp"];
+/// What QEMU starts a guest's kernel with.
+const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
+/// The boot loader's files, and where Debian has them.
+const LOADER: [&str; 2] =
+    ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldlinux.c32"];
+
+impl Backend for Bochs {
+    fn name(&self) -> &'static str {
+        "bochs"
+    }
+
+    fn boots(&self) -> bool {
+        true
+    }
+
+    /// The distribution's QEMU runs the guests.
+    fn tools(&self, _build: Option<Events>) -> Result<Tools> {
+        requirements::check(PACKAGES)?;
+        Tools::of_the_machine()
+    }
+
+    fn command_line(&self, _host: &HostSpec, _tools: &Tools, run: &Path) -> Vec<String> {
+        let file = |name| run.join(name).display().to_string();
+        ["bochs".into(), "-q".into(), "-f".into(), file("bochsrc"), "-rc".into(), file("commands")]
+            .to_vec()
+    }
+
+    fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
+        if !start.host.disks.is_empty() {
+            bail!("a host in Bochs has no scratch disks\nhint: use one of the guest's memory");
+        }
+        let cpus = start.host.boot.cpus;
+        (start.events)(Step::BootingHost { cpus, accelerator: self.name() }.into());
+        let agents = TcpListener::bind("127.0.0.1:0").context("listening for the emulator")?;
+        self.prepare(&start, &agents.local_addr()?.to_string())?;
+        // Debian's Bochs has a debugger, which is told to go on, and needs an input that is open:
+        // a pipe, for on a socket it waits.
+        let (theirs, input) = rustix::pipe::pipe().context("making the emulator's input")?;
+        let mut command = Command::new(&start.command_line[0]);
+        command.args(&start.command_line[1..]).stdin(Stdio::from(theirs));
+        let emulator = spawn(command, start.run, start.link)?;
+        start.link.connect(accept(&emulator, &agents, &start)?)?;
+        Ok(Box::new((emulator, input)))
+    }
+
+    fn places(&self, _run: &Path) -> Places {
+        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
+    }
+
+    /// There are none.
+    fn disk(&self, _run: &Path, _number: usize) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn world_switches(&self, _: &HostSpec, _: &Tools, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    fn facts(&self, host: &HostSpec) -> HostFacts {
+        HostFacts {
+            cpus: host.boot.cpus,
+            memory: host.boot.memory,
+            accelerator: Some(self.name().into()),
+            // 2.5: no whole number.
+            ns_per_instruction: None,
+            exit_cost_ns: None,
+            parallel_clock: false,
+        }
+    }
+}
+
+impl Bochs {
+    /// Writes what Bochs reads: its configuration, and a disc with kernel and root file system.
+    fn prepare(&self, start: &Start, address: &str) -> Result<()> {
+        let (run, boot) = (start.run, &start.host.boot);
+        let disc = run.join("disc");
+        fs_err::create_dir(&disc)?;
+        for file in LOADER.map(Path::new) {
+            fs_err::copy(file, disc.join(file.file_name().expect("a file's name")))?;
+        }
+        fs_err::copy(&boot.kernel, disc.join("kernel"))?;
+        pack(&self.files(start.tools, &boot.kernel)?, &disc.join("root"))?;
+        let parameters = kernel_parameters(start.host, start.tools).join(" ");
+        let loader =
+            format!("DEFAULT host\nLABEL host\nKERNEL kernel\nINITRD root\nAPPEND {parameters}\n");
+        fs_err::write(disc.join("isolinux.cfg"), loader)?;
+        let iso = run.join("disc.iso");
+        let mut image = Command::new("genisoimage");
+        image.args(["-quiet", "-b", "isolinux.bin", "-c", "boot.cat", "-no-emul-boot"]);
+        image.args(["-boot-load-size", "4", "-boot-info-table", "-o"]).arg(&iso).arg(&disc);
+        finish(&mut image)?;
+        fs_err::remove_dir_all(&disc)?;
+        let configuration = [
+            ("MEMORY", boot.memory.in_mib().to_string()),
+            ("ISO", iso.display().to_string()),
+            ("CPUS", boot.cpus.to_string()),
+            ("RATE", RATE.to_string()),
+            ("ADDRESS", address.to_string()),
+        ]
+        .iter()
+        .fold(CONFIGURATION.to_string(), |text, (name, value)| {
+            text.replace(&format!("@{name}@"), value)
+        });
+        fs_err::write(run.join("bochsrc"), configuration)?;
+        fs_err::write(run.join("commands"), "c\n")?;
+        Ok(())
+    }
+
+    /// All files of the host, by their paths on the machine.
+    fn files(&self, tools: &Tools, kernel: &Path) -> Result<BTreeSet<PathBuf>> {
+        let mut files: BTreeSet<PathBuf> = MOUNTED.map(PathBuf::from).into();
+        let firmware =
+            tools.firmware.iter().flat_map(|folder| FIRMWARE.map(|name| folder.join(name)));
+        files.extend(firmware.filter(|file| file.exists()));
+        files.insert(kernel.into());
+        for program in [&tools.agent, &tools.qemu].into_iter().chain(&self.programs) {
+            files.insert(program.clone());
+            files.extend(libraries(program)?);
+        }
+        // The kernel makes no folder that is not in the archive, before what is in it.
+        let folders: Vec<PathBuf> =
+            files.iter().flat_map(|file| file.ancestors().skip(1)).map(PathBuf::from).collect();
+        files.extend(folders);
+        Ok(files)
+    }
+}
+
+fn kernel_parameters(host: &HostSpec, tools: &Tools) -> Vec<String> {
+    let mut parameters: Vec<String> =
+        ["console=ttyS0,115200", "loglevel=5", "panic=0"].map(String::from).to_vec();
+    parameters.push(format!("rdinit={}", tools.agent.display()));
+    parameters.push(format!("{HOST_LINE}=/dev/ttyS1"));
+    parameters.extend([format!("tsc_early_khz={}", RATE / 1000), "tsc=reliable".into()]);
+    parameters.extend(QUIRKS.map(String::from));
+    parameters.extend(host.settings.kernel_parameters());
+    parameters.extend(tools.shown.clone());
+    parameters.extend(host.boot.append.iter().cloned());
+    parameters
+}
+
+/// The libraries of a program, with its loader; none of a static one.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let said = Command::new("ldd").arg(program).output().context("running ldd")?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    Ok(said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
+}
+
+/// Writes an archive for the kernel's first root file system; links are followed.
+fn pack(files: &BTreeSet<PathBuf>, archive: &Path) -> Result<()> {
+    let mut cpio = Command::new("cpio");
+    cpio.args(["--quiet", "-o", "-H", "newc", "-L", "-R", "0:0", "-D", "/"]);
+    cpio.stdin(Stdio::piped()).stdout(fs_err::File::create(archive)?.into_parts().0);
+    let mut cpio = cpio.spawn().context("starting cpio")?;
+    let mut list = cpio.stdin.take().context("cpio's input")?;
+    for file in files {
+        let name = file.strip_prefix("/").context("a file without a whole path")?;
+        if name != Path::new("") {
+            writeln!(list, "{}", name.display())?;
+        }
+    }
+    drop(list);
+    match cpio.wait()?.success() {
+        true => Ok(()),
+        false => bail!("cpio could not write {}", archive.display()),
+    }
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("starting {program}"))?;
+    if !output.status.success() {
+        bail!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Bochs connects its serial line when it starts.
+fn accept(emulator: &Kept, agents: &TcpListener, start: &Start) -> Result<UnixStream> {
+    agents.set_nonblocking(true)?;
+    loop {
+        if let Ok((stream, _)) = agents.accept() {
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            // Nothing of what a link does with a socket depends on its family.
+            return Ok(UnixStream::from(OwnedFd::from(stream)));
+        }
+        if emulator.has_ended() {
+            // Gives the reason, from what was printed.
+            start.link.wait(HOST, Some(start.deadline), |_| None::<()>)?;
+        }
+        if Instant::now() >= start.deadline {
+            bail!("Bochs did not connect its serial line");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
