@@ -5,7 +5,7 @@
 //! in the same order, whatever the times: the same reasons, causes and MSRs, wakes and ticks.  Of
 //! the largest group of cycles that are alike, the one of median length stands for all.
 
-use paratick_core::cycle::{Chosen, Event, What};
+use paratick_core::cycle::{Chosen, Event, Traced, What};
 use paratick_core::{
     cause::Cause,
     stats::{self, Observation},
@@ -13,7 +13,7 @@ use paratick_core::{
 use std::collections::BTreeMap;
 
 /// None: there is not one whole cycle.
-pub fn choose(events: &[Event]) -> Option<Chosen> {
+pub fn choose(events: &[Event]) -> Option<Traced> {
     let cycles = split(events);
     let mut groups: BTreeMap<Vec<String>, Vec<&[Event]>> = BTreeMap::new();
     for cycle in &cycles {
@@ -26,13 +26,23 @@ pub fn choose(events: &[Event]) -> Option<Chosen> {
     alike.sort_by_key(|cycle| length(cycle));
     let chosen = alike[(alike.len() - 1) / 2];
     let observations: Vec<_> = cycles.iter().map(|cycle| observe(cycle)).collect();
-    Some(Chosen {
-        events: from_zero(chosen),
-        cycles: cycles.len() as u32,
-        alike: alike.len() as u32,
-        exits_per_cycle: stats::summarize(&observations)?,
-        exits_by_cause: means(&cycles),
+    let before = events.iter().take_while(|event| !std::ptr::eq(*event, &chosen[0]));
+    Some(Traced {
+        writes_before: writes(before),
+        writes: writes(events.iter()),
+        chosen: Chosen {
+            events: from_zero(chosen),
+            cycles: cycles.len() as u32,
+            alike: alike.len() as u32,
+            exits_per_cycle: stats::summarize(&observations)?,
+            exits_by_cause: means(&cycles),
+        },
     })
+}
+
+/// How many of the events write a deadline.
+fn writes<'a>(events: impl Iterator<Item = &'a Event>) -> usize {
+    events.filter(|event| event.what.writes_deadline()).count()
 }
 
 /// Each with the halt's exit that ends it.
@@ -55,8 +65,9 @@ fn own(cycle: &[Event]) -> &[Event] {
 
 fn signature(cycle: &[Event]) -> Vec<String> {
     let word = |event: &Event| match &event.what {
-        What::Exit { reason, cause, msr, .. } => {
-            format!("{reason} {cause} {}", msr.as_deref().unwrap_or("-"))
+        What::Exit { reason, cause, msr, until, .. } => {
+            let until = until.map(|until| (until.deadline, until.keep));
+            format!("{reason} {cause} {} {until:?}", msr.as_deref().unwrap_or("-"))
         }
         What::Wake { by } => format!("wake {by}"),
         other => format!("{other:?}"),
@@ -103,7 +114,14 @@ pub mod tests {
 
     /// A cycle of a halt, a wake by `by`, and `arms` arms, `long` ns long.
     pub fn made(begin: u64, long: u64, by: Waker, arms: usize) -> Vec<Event> {
-        let exit = |cause| What::Exit { reason: "x".into(), cause, msr: None, moved_ns: None };
+        let exit = |cause| What::Exit {
+            reason: "x".into(),
+            cause,
+            msr: (cause == Cause::Arm).then(|| "TSC_DEADLINE".into()),
+            moved_ns: None,
+            until: None,
+            why: None,
+        };
         let mut all = vec![exit(Cause::Halt), What::Wake { by }, What::Entry];
         for _ in 0..arms {
             all.extend([exit(Cause::Arm), What::Entry]);
@@ -129,7 +147,10 @@ pub mod tests {
             now += long;
         }
         assert_eq!(choose(&events[..3]), None);
-        let chosen = choose(&events).unwrap();
+        let traced = choose(&events).unwrap();
+        // The chosen one is the fifth.
+        assert_eq!((traced.writes_before, traced.writes), (6, 10));
+        let chosen = traced.chosen;
         // The last halt has no end.
         assert_eq!((chosen.cycles, chosen.alike), (5, 3));
         assert_eq!(chosen.length_ns(), 80);
@@ -148,7 +169,7 @@ pub mod tests {
                 events.extend(made(now, long, Waker::Ipi, 1));
                 now += long;
             }
-            let chosen = choose(&events).unwrap();
+            let chosen = choose(&events).unwrap().chosen;
             prop_assert!(chosen.events.windows(2).all(|pair| pair[0].t_ns <= pair[1].t_ns));
             prop_assert_eq!(chosen.events[0].t_ns, 0);
             prop_assert_eq!(chosen.exits(), 2);

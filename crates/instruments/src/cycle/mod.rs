@@ -6,11 +6,16 @@
 //! are in both, so they tell how long a cycle of the processor is.
 //!
 //! [`trace`] reads the text, [`story`] tells from it what one vCPU went through, and [`choose`]
-//! chooses one cycle that stands for all.
+//! chooses one cycle that stands for all.  [`clock`] knows how the guest's clock differs from the
+//! trace's, and [`writes`] traces the guest itself: why it wrote a deadline.
 
 mod choose;
+mod clock;
 mod story;
 mod trace;
+mod writes;
+
+pub use writes::DeadlineWrites;
 
 use crate::{
     exits::EVENTS,
@@ -19,7 +24,7 @@ use crate::{
     Instrument,
 };
 use anyhow::{Context, Result};
-use paratick_core::cycle::Chosen;
+use paratick_core::cycle::Traced;
 
 /// The vCPU whose cycles are told: the one that leads the workloads.
 pub const VCPU: u32 = 0;
@@ -46,7 +51,7 @@ struct Recording {
 
 impl Instrument for Cycle {
     const NAME: &'static str = "cycle";
-    type Reading = Chosen;
+    type Reading = Traced;
 
     fn start() -> Result<Cycle> {
         let recording = Recording::start().context(
@@ -57,7 +62,7 @@ impl Instrument for Cycle {
     }
 
     /// The cycle that stands for all of [`VCPU`] in the only window since the start.
-    fn read(&mut self) -> Result<Chosen> {
+    fn read(&mut self) -> Result<Traced> {
         let recording = self.0.take().context("the trace has been read already")?;
         let traces = recording.stop().context("reading the host's trace")?;
         let (records, window) = traces.read()?;
@@ -93,6 +98,7 @@ impl Recording {
             events: self.events.trace()?,
             marks: self.marks.trace()?,
             stats: self.events.stats()? + &self.marks.stats()?,
+            guest_offset: clock::guest_offset(VCPU),
         })
     }
 }
@@ -102,6 +108,7 @@ struct Traces {
     events: String,
     marks: String,
     stats: String,
+    guest_offset: Option<i64>,
 }
 
 impl Traces {
@@ -110,9 +117,9 @@ impl Traces {
         let records = trace::parse(&self.events)?;
         let (open, close) = trace::marks(&records)?;
         let (from, to) = trace::marks(&trace::parse(&self.marks)?)?;
-        let window =
-            story::Window { open, close, ns_per_tick: (to - from) as f64 / (close - open) as f64 };
-        Ok((records, window))
+        let ns_per_tick = (to - from) as f64 / (close - open) as f64;
+        let guest_offset = self.guest_offset;
+        Ok((records, story::Window { open, close, ns_per_tick, guest_offset }))
     }
 }
 

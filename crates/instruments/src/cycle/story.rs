@@ -4,12 +4,18 @@
 //! Facts are noted and causes decided as those of the counts are ([`crate::facts`]).
 
 use super::trace::{ExitLine, Record, Seen};
-use crate::facts::{self, raw::Thread};
+use crate::facts::{
+    self,
+    raw::{Thread, FACT_HALT},
+};
 use paratick_core::{
     cause::{Cause, TSC_DEADLINE},
-    cycle::{Event, Waker, What},
+    cycle::{Event, Until, Waker, What},
     reason::{self, Isa},
 };
+
+/// Of the hypercall that halts until a deadline: the deadline outlives the halt.
+const HALT_UNTIL_KEEP: u64 = 1 << 0;
 
 /// A trace that cannot have happened so: something is missing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub struct Window {
     pub open: u64,
     pub close: u64,
     pub ns_per_tick: f64,
+    /// What the guest's clock is ahead of the trace's; none: not known.
+    pub guest_offset: Option<i64>,
 }
 
 impl Window {
@@ -40,6 +48,11 @@ impl Window {
 
     fn ns(&self, clock: u64) -> u64 {
         (clock.saturating_sub(self.open) as f64 * self.ns_per_tick).round() as u64
+    }
+
+    /// From one reading of the clock to another.
+    fn ns_between(&self, from: u64, to: u64) -> i64 {
+        (to.wrapping_sub(from) as i64 as f64 * self.ns_per_tick).round() as i64
     }
 }
 
@@ -97,7 +110,9 @@ struct Open {
     isa: Isa,
     /// What is noted of it.
     noted: Thread,
+    clock: u64,
     moved_ns: Option<i64>,
+    until: Option<Until>,
 }
 
 impl Story {
@@ -107,7 +122,7 @@ impl Story {
         match &record.what {
             Seen::Exit(exit) if exit.vcpu == self.vcpu => {
                 self.cross(false, t_ns)?;
-                self.exit(exit, t_ns);
+                self.exit(exit, record.clock);
             }
             Seen::Entry { vcpu } if *vcpu == self.vcpu => {
                 self.cross(true, t_ns)?;
@@ -123,6 +138,7 @@ impl Story {
             }
             Seen::SwitchedOut if own && self.is_halting() => self.push(t_ns, What::Sleep),
             Seen::Msr { write, index, value } if own => self.msr(*write, *index, *value),
+            Seen::Hypercall { number, arguments } if own => self.hypercall(*number, *arguments),
             Seen::Handler(fact) if own => self.note(|noted| facts::note_handler(noted, *fact)),
             Seen::VcpuTimer if own => self.note(|noted| facts::note_vcpu_timer(noted)),
             _ => {}
@@ -147,17 +163,18 @@ impl Story {
         Ok(())
     }
 
-    fn exit(&mut self, exit: &ExitLine, t_ns: u64) {
+    fn exit(&mut self, exit: &ExitLine, clock: u64) {
         self.settle();
         // None: a reason that nobody has named yet.
         self.open = reason::find(&exit.reason).map(|(isa, code)| {
             let mut noted = Thread { isa: isa as u32, window: 1, ..Thread::default() };
             facts::note_exit(&mut noted, code, &exit.arguments);
-            Open { place: self.events.len(), isa, noted, moved_ns: None }
+            Open { place: self.events.len(), isa, noted, clock, moved_ns: None, until: None }
         });
         self.waker = None;
-        let reason = exit.reason.clone();
-        self.push(t_ns, What::Exit { reason, cause: Cause::Other, msr: None, moved_ns: None });
+        let (reason, cause) = (exit.reason.clone(), Cause::Other);
+        let what = What::Exit { reason, cause, msr: None, moved_ns: None, until: None, why: None };
+        self.push(self.window.ns(clock), what);
         // What follows depends on it at once.
         self.update();
     }
@@ -172,13 +189,7 @@ impl Story {
     fn tick(&mut self, what: &str, t_ns: u64) {
         let raised = matches!(what, "delivered" | "late" | "timer");
         let what = what.to_string();
-        self.push(
-            t_ns,
-            match raised {
-                true => What::Tick { what },
-                false => What::NoTick { what },
-            },
-        );
+        self.push(t_ns, if raised { What::Tick { what } } else { What::NoTick { what } });
     }
 
     fn is_halting(&self) -> bool {
@@ -194,9 +205,28 @@ impl Story {
         facts::note_msr(&mut open.noted, index, value);
         if write && index == TSC_DEADLINE && value != 0 {
             let before = self.deadline.replace(value);
-            let ns = self.window.ns_per_tick;
-            open.moved_ns =
-                before.map(|before| (value.wrapping_sub(before) as i64 as f64 * ns).round() as i64);
+            open.moved_ns = before.map(|before| self.window.ns_between(before, value));
+        }
+    }
+
+    fn hypercall(&mut self, number: u64, [deadline, flags]: [u64; 2]) {
+        let Some(open) = &mut self.open else { return };
+        facts::note_hypercall(&mut open.noted, number);
+        if open.noted.facts & FACT_HALT != 0 {
+            let has_deadline = deadline != 0;
+            if has_deadline {
+                self.deadline = Some(deadline);
+            }
+            let offset = self.window.guest_offset.filter(|_| has_deadline);
+            open.until = Some(Until {
+                deadline: has_deadline,
+                keep: flags & HALT_UNTIL_KEEP != 0,
+                due_ns: offset.map(|offset| {
+                    self.window.ns_between(open.clock.wrapping_add_signed(offset), deadline)
+                }),
+            });
+            // Whether the vCPU sleeps now depends on it.
+            self.update();
         }
     }
 
@@ -212,8 +242,14 @@ impl Story {
             return;
         };
         let (reason, msr, cause) = key.explain(open.isa);
-        self.events[open.place].what =
-            What::Exit { reason, cause, msr: msr.map(reason::msr_name), moved_ns: open.moved_ns };
+        self.events[open.place].what = What::Exit {
+            reason,
+            cause,
+            msr: msr.map(reason::msr_name),
+            moved_ns: open.moved_ns,
+            until: open.until,
+            why: None,
+        };
     }
 
     fn note(&mut self, note: impl FnOnce(&mut Thread)) {

@@ -9,14 +9,15 @@ use super::{
 };
 use paratick_core::{
     cause::Cause,
-    cycle::{Event, IdleCycle, Waker, What},
+    cycle::{Event, IdleCycle, Until, Waker, What},
 };
 use proptest::prelude::*;
 
 /// Three cycles of a real trace.
 const SLEEP: &str = include_str!("sleep.trace");
 
-const EVERYTHING: Window = Window { open: 0, close: u64::MAX, ns_per_tick: 1.0 };
+const EVERYTHING: Window =
+    Window { open: 0, close: u64::MAX, ns_per_tick: 1.0, guest_offset: None };
 
 /// A trace of lines `clock thread event: text`.
 fn traced(lines: &[&str]) -> String {
@@ -63,6 +64,7 @@ fn a_clocks_rate_comes_from_the_marks_that_are_in_both_traces() {
         events: trace("5000", "205000"),
         marks: trace("7.000100", "7.000200"),
         stats: "entries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 0\n".into(),
+        guest_offset: None,
     };
     let (_, window) = traces.read().unwrap();
     assert_eq!((window.open, window.ns_per_tick), (5000, 0.5));
@@ -81,8 +83,8 @@ fn cause_of(reason: &str, lines: &[&str]) -> Cause {
 fn a_real_trace_gives_its_cycle_of_median_length() {
     let records = trace::parse(SLEEP).unwrap();
     let (open, close) = trace::marks(&records).unwrap();
-    let window = Window { open, close, ns_per_tick: 1.0 };
-    let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap();
+    let window = Window { open, close, ns_per_tick: 1.0, guest_offset: None };
+    let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap().chosen;
     assert_eq!((chosen.cycles, chosen.alike, chosen.exits()), (3, 3, 3));
     // The three take 173486, 174565 and 173912.
     assert_eq!(chosen.length_ns(), 173_912);
@@ -92,9 +94,19 @@ fn a_real_trace_gives_its_cycle_of_median_length() {
         cause: Cause::Arm,
         msr: Some("TSC_DEADLINE".into()),
         moved_ns: Some(moved_ns),
+        until: None,
+        why: None,
+    };
+    let halt = What::Exit {
+        reason: "hlt".into(),
+        cause: Cause::Halt,
+        msr: None,
+        moved_ns: None,
+        until: None,
+        why: None,
     };
     let expected = [
-        (0, What::Exit { reason: "hlt".into(), cause: Cause::Halt, msr: None, moved_ns: None }),
+        (0, halt),
         (4_375, What::Sleep),
         (143_147, What::Wake { by: Waker::Timer }),
         (146_719, What::Entry),
@@ -112,8 +124,8 @@ fn a_real_trace_gives_its_cycle_of_median_length() {
 fn the_clock_is_turned_into_nanoseconds() {
     let records = trace::parse(SLEEP).unwrap();
     let (open, close) = trace::marks(&records).unwrap();
-    let window = Window { open, close, ns_per_tick: 0.5 };
-    let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap();
+    let window = Window { open, close, ns_per_tick: 0.5, guest_offset: None };
+    let chosen = choose::choose(&story::tell(&records, 0, window).unwrap()).unwrap().chosen;
     assert!(chosen.length_ns().abs_diff(173_912 / 2) <= 1);
 }
 
@@ -200,6 +212,46 @@ fn only_the_first_msr_access_of_an_msr_exit_is_its_own() {
     assert_eq!(cause_of("a new one", &[arm]), Cause::Other);
 }
 
+/// A hypercall of vCPU 0 with this number, deadline and flags, at 10, and the halt's sleep.
+fn halted(reason: &str, [number, deadline, flags]: [u64; 3], window: Window) -> Vec<Event> {
+    let first = exit(10, 0, reason);
+    let call = format!(
+        "11 100 kvm_hypercall: nr {number:#x} a0 {deadline:#x} a1 0x0 a2 {flags:#x} a3 0x0"
+    );
+    let sleep = "12 100 sched_switch: prev_comm=CPU 0/KVM prev_pid=100 ==> next_pid=0";
+    let records = trace::parse(&traced(&[&first, &call, sleep])).unwrap();
+    story::tell(&records, 0, window).unwrap()
+}
+
+#[test]
+fn a_halt_by_hypercall_is_one_event_with_its_deadline() {
+    let known = Window { guest_offset: Some(-4), ns_per_tick: 0.5, ..EVERYTHING };
+    let until = |call, window| {
+        let events = halted("hypercall", call, window);
+        assert!(events[0].what.is_halt() && events[1].what == What::Sleep, "{events:?}");
+        match events[0].what {
+            What::Exit { until, .. } => until,
+            _ => None,
+        }
+    };
+    let due = |deadline, keep, due_ns| Some(Until { deadline, keep, due_ns });
+    // The guest's clock is at 6.
+    assert_eq!(until([20, 106, 0], known), due(true, false, Some(50)));
+    assert_eq!(until([20, 4, 1], known), due(true, true, Some(-1)));
+    assert_eq!(until([20, 0, 0], known), due(false, false, None));
+    assert_eq!(until([20, 106, 1], EVERYTHING), due(true, true, None));
+}
+
+#[test]
+fn another_hypercall_is_no_halt() {
+    for (reason, number) in [("hypercall", 11), ("VMCALL", 9), ("hlt", 20)] {
+        let events = halted(reason, [number, 106, 0], EVERYTHING);
+        assert_eq!(events[0].what.is_halt(), reason == "hlt");
+        assert!(matches!(events[0].what, What::Exit { until: None, .. }), "{events:?}");
+    }
+    assert!(halted("VMCALL", [20, 106, 0], EVERYTHING)[0].what.is_halt());
+}
+
 #[test]
 fn other_vcpus_and_other_threads_do_not_disturb() {
     let (own, other) = (exit(10, 0, "hlt"), exit(15, 1, "hlt"));
@@ -257,9 +309,10 @@ fn a_cycle_reads_back_as_it_is_written() {
     events.insert(1, Event { t_ns: 1, what: What::Tick { what: "late".into() } });
     let line = IdleCycle {
         vcpu: 0,
-        chosen: choose::choose(&events).unwrap(),
+        chosen: choose::choose(&events).unwrap().chosen,
         traced_ns: 2,
         untraced_ns: 1,
+        deadline_writes: None,
     };
     let json = serde_json::to_value(&line).unwrap();
     assert_eq!(json["events"][0]["kind"], "exit");
@@ -289,6 +342,12 @@ fn every_field_and_kind_is_described_in_the_docs() {
         "cause",
         "msr",
         "moved_ns",
+        "until",
+        "why",
+        "deadline",
+        "keep",
+        "due_ns",
+        "deadline_writes",
         "by",
         "what",
         "exit",

@@ -7,6 +7,7 @@
 use crate::facts::raw::{
     Arguments, FACT_DEVICE, FACT_IPI, FACT_TIMER, MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN,
 };
+use paratick_core::cycle::Why;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,11 @@ pub enum Seen {
         index: u32,
         value: u64,
     },
+    /// A hypercall, with its first two arguments.
+    Hypercall {
+        number: u64,
+        arguments: [u64; 2],
+    },
     /// The first that runs after an exit by an interrupt names the interrupt, by this fact.
     Handler(u32),
     /// A timer that KVM keeps for a vCPU has expired.
@@ -48,6 +54,8 @@ pub enum Seen {
         vcpu: u32,
         what: String,
     },
+    /// In a guest: a deadline is written, and why.
+    DeadlineWrite(Why),
     WindowOpen,
     WindowClose,
     Other,
@@ -181,6 +189,7 @@ fn seen(event: &str, text: &str) -> Option<Seen> {
             Seen::Entry { vcpu: text.strip_prefix("vcpu ")?.split(',').next()?.parse().ok()? }
         }
         "kvm_msr" => msr(text)?,
+        "kvm_hypercall" => hypercall(text)?,
         "kvm_cpuid" => mark(text)?,
         "kvm_vcpu_wakeup" => Seen::Woken,
         "kvm_apic_accept_irq" => Seen::Accepted {
@@ -189,6 +198,7 @@ fn seen(event: &str, text: &str) -> Option<Seen> {
         },
         "kvm_pv_tick" => tick(text)?,
         "sched_switch" => Seen::SwitchedOut,
+        "tick_deadline_write" => Seen::DeadlineWrite(field(text, "why=")?.parse().ok()?),
         "hrtimer_expire_entry" => timer(field(text, "function=")?),
         "local_timer_entry" => Seen::Handler(FACT_TIMER),
         "reschedule_entry"
@@ -225,6 +235,13 @@ fn msr(text: &str) -> Option<Seen> {
         index: hex(index)?,
         value: u64::from_str_radix(value, 16).ok()?,
     })
+}
+
+/// Reads `nr 0x14 a0 0x1234 a1 0x1 a2 0x0 a3 0x0`.
+fn hypercall(text: &str) -> Option<Seen> {
+    let number = |name| u64::from_str_radix(field(text, name)?.strip_prefix("0x")?, 16).ok();
+    let arguments = [number(" a0 ")?, number(" a2 ")?];
+    Some(Seen::Hypercall { number: number("nr ")?, arguments })
 }
 
 /// Reads `func 50415241 idx 101 rax …`; other leaves do not matter.

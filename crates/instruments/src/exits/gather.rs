@@ -19,9 +19,9 @@ pub struct Snapshot<'a> {
     pub ticks: bool,
 }
 
-/// Of the decisions about ticks (`enum kvm_pv_tick_what`) those by which the guest gets one:
-/// after a host interrupt, late, or by KVM's own timer.
-const TICKS_DELIVERED: [u32; 3] = [0, 2, 3];
+/// Of the decisions about ticks (`enum kvm_pv_tick_what`) those by which the guest gets one: raised
+/// after a tick of the host, or by KVM's own timer.
+const TICKS_DELIVERED: [u32; 2] = [0, 1];
 
 impl Snapshot<'_> {
     /// Whether `again` has the same exits pending in the closed windows.
@@ -79,7 +79,7 @@ impl Snapshot<'_> {
     fn isa(&self) -> Result<Isa> {
         self.threads
             .values()
-            .find_map(|thread| Isa::from_trace(thread.isa))
+            .find_map(|thread| Isa::from_repr(thread.isa))
             .context("KVM reports exits of a kind of processor that is neither VMX nor SVM")
     }
 

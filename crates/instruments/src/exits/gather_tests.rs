@@ -15,7 +15,6 @@ fn thread(tgid: u32, vcpu: u32, window: u32) -> Thread {
         vcpu,
         isa: SVM,
         vm: 0,
-        total: 0,
         window,
         reason: 0x78,
         msr: 0,
@@ -95,7 +94,7 @@ fn ticks_are_those_the_guest_got_and_no_exits() {
         (key(1, 0, 4, 0, tick), 1000),
     ]);
     let result = gather(&windows, &threads, &counts, true);
-    assert_eq!(result[0].ticks_delivered(), Some(13));
+    assert_eq!(result[0].ticks_delivered(), Some(110));
     assert_eq!(result[0].total(), 0);
 }
 
@@ -104,13 +103,18 @@ fn facts_that_do_not_change_the_cause_are_added_up() {
     let windows = [window(1, 7, 20)];
     let threads = BTreeMap::from([(70, thread(7, 0, 0))]);
     let arm = Facts::MSR.0 | Facts::WRITE.0 | Facts::NONZERO.0;
+    let halt = Facts::HALT.0;
     let counts = BTreeMap::from([
         (key(1, 0, 0x60, 0, Facts::TIMER.0), 5),
         (key(1, 0, 0x60, 0, Facts::TIMER.0 | Facts::DEVICE.0), 6),
         (key(1, 0, 0x7c, 0x6e0, arm), 2),
+        (key(1, 0, 0x81, 0, halt), 3),
+        (key(1, 0, 0x81, 0, halt | Facts::IPI.0), 4),
+        (key(1, 0, 0x81, 0, 0), 1),
     ]);
     let result = gather(&windows, &threads, &counts, false);
-    assert_eq!(result[0].vcpus[0].exits.len(), 2);
+    assert_eq!(result[0].vcpus[0].exits.len(), 4);
+    assert_eq!((result[0].cause(Cause::Halt), result[0].cause(Cause::Other)), (7, 1));
     assert_eq!(result[0].cause(Cause::HostTick), 11);
     let writes = BTreeMap::from([("TSC_DEADLINE".to_string(), 2)]);
     assert_eq!(result[0].counts().msr_writes, Some(writes));
@@ -121,8 +125,9 @@ proptest! {
     #[test]
     fn the_totals_are_what_was_counted(
         entries in prop::collection::btree_map(
-            (1u32..4, 0u32..3, prop::sample::select(vec![0x60, 0x72, 0x78, 0x7b, 0x7c, 0x400]),
-             0u32..3, 0u32..512),
+            (1u32..4, 0u32..3,
+             prop::sample::select(vec![0x60, 0x72, 0x78, 0x7b, 0x7c, 0x81, 0x400]),
+             0u32..3, 0u32..1024),
             1u64..1000, 0..60),
         pending in prop::collection::vec(0u32..4, 3),
     ) {

@@ -27,13 +27,6 @@ pub struct ExitCounter {
     forgotten: u32,
 }
 
-/// All exits of one vCPU since counting began, in a window or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lifetime {
-    pub vcpu: u32,
-    pub exits: u64,
-}
-
 impl Instrument for ExitCounter {
     const NAME: &'static str = "exits";
     type Reading = Vec<WindowCounts>;
@@ -63,10 +56,10 @@ impl Instrument for ExitCounter {
         let windows = self.read_windows()?;
         // An exit still pending at the first look may be settled at any moment; no new one can
         // join a closed window.  So two equal looks around the counts make them consistent.
-        let mut threads = self.read_threads()?;
+        let mut threads = self.read_map("threads")?;
         loop {
             let counts = self.read_map("counts")?;
-            let again = self.read_threads()?;
+            let again = self.read_map("threads")?;
             let snapshot = Snapshot {
                 windows: &windows,
                 threads: &threads,
@@ -83,18 +76,6 @@ impl Instrument for ExitCounter {
 }
 
 impl ExitCounter {
-    /// All exits of a guest, per vCPU, since counting began.
-    pub fn lifetime(&self, tgid: u32) -> Result<Vec<Lifetime>> {
-        let mut vcpus: Vec<Lifetime> = self
-            .read_threads()?
-            .values()
-            .filter(|thread| thread.tgid == tgid)
-            .map(|thread| Lifetime { vcpu: thread.vcpu, exits: thread.total })
-            .collect();
-        vcpus.sort();
-        Ok(vcpus)
-    }
-
     fn check_complete(&self) -> Result<()> {
         let missed = self.programs.missed()?;
         let lost = self.state(STATE_LOST)?;
@@ -120,10 +101,6 @@ impl ExitCounter {
         (self.forgotten + 1..=opened)
             .map(|sequence| Ok(windows.get(&(sequence % MAX_WINDOWS), 0)?))
             .collect()
-    }
-
-    fn read_threads(&self) -> Result<BTreeMap<u32, Thread>> {
-        self.read_map("threads")
     }
 
     fn read_map<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {

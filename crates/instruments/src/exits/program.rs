@@ -17,6 +17,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exi
 pub const EVENTS: &[(&str, bool)] = &[
     ("kvm/kvm_msr", true),
     ("kvm/kvm_cpuid", true),
+    ("kvm/kvm_hypercall", true),
     ("irq_vectors/local_timer_entry", true),
     ("timer/hrtimer_expire_entry", true),
     ("irq/irq_handler_entry", true),

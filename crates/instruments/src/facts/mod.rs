@@ -26,6 +26,8 @@ unsafe extern "C" {
     safe fn awaits(thread: &Thread) -> u32;
     #[link_name = "paratick_note_msr"]
     pub safe fn note_msr(thread: &mut Thread, msr: u32, value: u64);
+    #[link_name = "paratick_note_hypercall"]
+    pub safe fn note_hypercall(thread: &mut Thread, number: u64);
     /// `fact` says whose handler it is.
     #[link_name = "paratick_note_handler"]
     pub safe fn note_handler(thread: &mut Thread, fact: u32);

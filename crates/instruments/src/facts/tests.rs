@@ -5,7 +5,7 @@ use std::mem::size_of;
 
 #[test]
 fn the_layouts_are_those_of_the_c_header() {
-    assert_eq!(size_of::<Thread>(), 48);
+    assert_eq!(size_of::<Thread>(), 40);
     assert_eq!(size_of::<Window>(), 32);
     assert_eq!(size_of::<Key>(), 20);
     assert_eq!((MAX_WINDOWS, STATE_WINDOWS, STATE_LOST), (4096, 0, 2));
@@ -23,6 +23,7 @@ fn the_facts_are_those_of_the_c_header() {
         (FACT_VCPU_TIMER, Facts::VCPU_TIMER),
         (FACT_IPI, Facts::IPI),
         (FACT_DEVICE, Facts::DEVICE),
+        (FACT_HALT, Facts::HALT),
         (FACT_TICK, Facts::TICK),
     ];
     for (bit, fact) in facts {
@@ -84,6 +85,28 @@ fn a_posted_interrupt_is_an_ipi_and_awaits_no_handler() {
         let mut thread = noted(ISA_VMX, 1, infos(0, 0, intr_info));
         note_handler(&mut thread, FACT_DEVICE);
         assert_eq!(thread.facts, FACT_DEVICE);
+    }
+}
+
+#[test]
+fn a_hypercall_halts_by_its_number_and_nothing_else_does() {
+    for (isa, reason) in [(ISA_SVM, 0x81), (ISA_VMX, 18)] {
+        for number in [HC_HALT_UNTIL - 1, HC_HALT_UNTIL, HC_HALT_UNTIL + 1] {
+            let mut thread = noted(isa, reason, infos(0, 0, 0));
+            note_hypercall(&mut thread, number.into());
+            let halts = number == HC_HALT_UNTIL;
+            assert_eq!(thread.facts, if halts { FACT_HALT } else { 0 });
+        }
+        // The number has 64 bits.
+        let mut thread = noted(isa, reason, infos(0, 0, 0));
+        note_hypercall(&mut thread, 1 << 32 | u64::from(HC_HALT_UNTIL));
+        assert_eq!(thread.facts, 0);
+    }
+    // Of another exit, such as the other processor's hypercall.
+    for (isa, reason) in [(ISA_SVM, 18), (ISA_VMX, 0x81), (ISA_SVM, 0x78)] {
+        let mut thread = noted(isa, reason, infos(0, 0, 0));
+        note_hypercall(&mut thread, HC_HALT_UNTIL.into());
+        assert_eq!(thread.facts, 0);
     }
 }
 
