@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Whole folders: a new series, base or patch is built in without being named here.
-const FOLDERS: [&str; 2] = ["emulator", "kernel"];
+const FOLDERS: [&str; 3] = ["emulator", "kernel", "vmm"];
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..");

@@ -4,8 +4,10 @@
 pub mod cache;
 pub mod emulator;
 pub mod kernel;
-pub mod progress;
 pub mod project;
 pub mod qemu;
 pub mod requirements;
 pub mod tools;
+
+/// What long work says while it runs.
+pub use paratick_core::event as progress;

@@ -90,7 +90,12 @@ mod tests {
                 [&unpacked_to, &checkout].map(|root| fs_err::read(root.join(name)).unwrap());
             assert!(found == wanted, "{name} differs");
         }
-        for needed in ["emulator/recipe.toml", "emulator/plugin/worldswitch.c", MARK] {
+        for needed in [
+            "emulator/recipe.toml",
+            "emulator/plugin/worldswitch.c",
+            "vmm/qemu/0001-linux-headers-Add-virtual-scheduler-ticks-of-KVM.patch",
+            MARK,
+        ] {
             assert!(unpacked_to.join(needed).is_file(), "{needed}");
         }
         assert_eq!(unpacked(home.path()).unwrap(), unpacked_to);

@@ -4,10 +4,10 @@
 use crate::{
     cache,
     emulator::{self, Emulator, Variant},
-    progress::Events,
     qemu::{named_qemu, system_qemu},
 };
 use anyhow::{bail, Result};
+use paratick_core::event::Events;
 use std::{
     env,
     path::{Path, PathBuf},

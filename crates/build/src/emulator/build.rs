@@ -212,9 +212,7 @@ fn apply(dir: &Path, patch: &Patch) -> Result<()> {
         .arg(file.path())
         .arg("-d")
         .arg(dir);
-    run::output(&mut program)
-        .map(drop)
-        .with_context(|| format!("emulator/patches/{} does not apply", patch.name))
+    run::output(&mut program).map(drop).with_context(|| format!("{} does not apply", patch.path))
 }
 
 /// Makes each file of `to` say what it says in `from`; an equal one keeps its time.
@@ -260,7 +258,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
         let patch = Patch {
-            name: "0001-x.patch".into(),
+            path: "emulator/patches/0001-x.patch".into(),
             text: "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n".into(),
         };
         fs_err::write(&file, "one\ntwo\nthree\n").unwrap();
@@ -268,7 +266,7 @@ mod tests {
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "one\nTWO\nthree\n");
         fs_err::write(&file, "ONE\ntwo\nthree\n").unwrap();
         let error = apply(dir.path(), &patch).unwrap_err();
-        assert!(error.to_string().contains("0001-x.patch does not apply"));
+        assert!(error.to_string().contains("patches/0001-x.patch does not apply"));
     }
 
     #[test]

@@ -76,10 +76,10 @@ pub fn named(qemu: PathBuf) -> Result<Emulator> {
     })
 }
 
-/// Names of the patches that are applied.
+/// The patches that are applied, from the top of the project.
 pub fn patches() -> Result<Vec<String>> {
     let patches = Inputs::read()?.patches;
-    Ok(patches.into_iter().map(|patch| patch.name).collect())
+    Ok(patches.into_iter().map(|patch| patch.path).collect())
 }
 
 fn inputs(variant: Variant) -> Result<Inputs> {

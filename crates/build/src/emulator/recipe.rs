@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `emulator/`: what the emulator is made of, and the key that follows from it.
+//! `emulator/` and `vmm/`: what the emulator is made of, and the key that follows from it.
 
 use crate::{cache, project};
 use anyhow::{Context, Result};
@@ -16,8 +16,12 @@ pub const VERSION: &str = "version";
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
 const CODE: &str = "emulator 1";
 
+/// Folders of patches, in the order in which they are applied.  Those of `vmm/qemu` are for guests'
+/// QEMU, which the same program is inside the lab's host.
+const PATCHES: [&str; 2] = ["emulator/patches", "vmm/qemu"];
+
 /// The patch without which nested guests hang.
-const FIX: &str = "0001-";
+const FIX: &str = "emulator/patches/0001-";
 
 /// `emulator/recipe.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,10 +41,11 @@ pub struct Recipe {
     pub firmware: BTreeMap<String, PathBuf>,
 }
 
-/// One patch of `emulator/patches`.
+/// One patch of [`PATCHES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    pub name: String,
+    /// From the top of the project.
+    pub path: String,
     pub text: String,
 }
 
@@ -62,28 +67,27 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads the project's `emulator/`.
+    /// Reads the project's files.
     pub fn read() -> Result<Inputs> {
-        Inputs::read_from(&project::root()?.join("emulator"))
+        Inputs::read_from(&project::root()?)
     }
 
-    fn read_from(dir: &Path) -> Result<Inputs> {
-        let file = dir.join("recipe.toml");
+    fn read_from(root: &Path) -> Result<Inputs> {
+        let file = root.join("emulator/recipe.toml");
         let recipe = toml::from_str(&fs_err::read_to_string(&file)?)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        let plugin = dir.join("plugin/worldswitch.c");
-        Ok(Inputs {
-            recipe,
-            patches: read_patches(&dir.join("patches"))?,
-            plugin_text: fs_err::read(&plugin)?,
-            plugin,
-        })
+        let plugin = root.join("emulator/plugin/worldswitch.c");
+        let mut patches = Vec::new();
+        for folder in PATCHES {
+            patches.extend(read_patches(root, folder)?);
+        }
+        Ok(Inputs { recipe, patches, plugin_text: fs_err::read(&plugin)?, plugin })
     }
 
     /// The same emulator with the bug that the first patch is about: for showing what it is good
     /// for.
     pub fn without_fix(mut self) -> Inputs {
-        self.patches.retain(|patch| !patch.name.starts_with(FIX));
+        self.patches.retain(|patch| !patch.path.starts_with(FIX));
         self
     }
 
@@ -101,16 +105,17 @@ impl Inputs {
 }
 
 /// In the order of their numbers.
-fn read_patches(dir: &Path) -> Result<Vec<Patch>> {
+fn read_patches(root: &Path, folder: &str) -> Result<Vec<Patch>> {
     let mut patches = Vec::new();
-    for entry in fs_err::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "patch") {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            patches.push(Patch { name: name.into_owned(), text: fs_err::read_to_string(&path)? });
+    for entry in fs_err::read_dir(root.join(folder))? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "patch") {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let path = format!("{folder}/{name}");
+            patches.push(Patch { path, text: fs_err::read_to_string(&file)? });
         }
     }
-    patches.sort_by(|a, b| a.name.cmp(&b.name));
+    patches.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(patches)
 }
 
@@ -123,11 +128,19 @@ mod tests {
         let inputs = Inputs::read().unwrap();
         let recipe = &inputs.recipe;
         assert!(recipe.version.starts_with(&recipe.series));
-        assert!(inputs.patches[0].name.starts_with(FIX));
+        assert!(inputs.patches[0].path.starts_with(FIX));
         assert_eq!(
             inputs.patches[0].touched().collect::<Vec<_>>(),
             ["target/i386/tcg/sysemu/svm_helper.c"]
         );
+    }
+
+    #[test]
+    fn the_patches_for_guests_qemu_come_last() {
+        let inputs = Inputs::read().unwrap();
+        let is_vmm = |patch: &Patch| patch.path.starts_with("vmm/qemu/");
+        let first = inputs.patches.iter().position(is_vmm).unwrap();
+        assert!(first > 0 && inputs.patches[first..].iter().all(is_vmm));
     }
 
     #[test]

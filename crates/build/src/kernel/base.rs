@@ -35,6 +35,8 @@ pub struct Base {
     pub lab_series: Vec<String>,
     /// Fragments of the configuration, by name; later ones win.
     pub config: Vec<String>,
+    /// The rate of the tick that they come to.
+    pub hz: u32,
     /// Lines that `make` prints for a full build; only the progress bar needs it.
     pub build_steps: u64,
 }
@@ -86,8 +88,29 @@ impl Base {
 
     /// The files with the fragments of the configuration.
     pub fn config(&self) -> Vec<PathBuf> {
-        let file = |name| self.dir.join("config").join(format!("{name}.config"));
-        self.config.iter().map(file).collect()
+        self.config.iter().map(|name| self.fragment(name)).collect()
+    }
+
+    /// The fragment that makes the tick `hz` fast; none where it is that without.
+    pub fn other_hz(&self, hz: u32) -> Result<Option<PathBuf>> {
+        if hz == self.hz {
+            return Ok(None);
+        }
+        let file = self.fragment(&format!("hz{hz}"));
+        if !file.is_file() {
+            bail!(
+                "there is no configuration of Linux {} with HZ={hz}: {} does not exist\n\
+                 hint: without --hz and -hzN the tick is {} Hz",
+                self.name,
+                file.display(),
+                self.hz
+            );
+        }
+        Ok(Some(file))
+    }
+
+    fn fragment(&self, name: &str) -> PathBuf {
+        self.dir.join("config").join(format!("{name}.config"))
     }
 
     /// Looks at the tarball; warns when it is not the one that the series were tested on.

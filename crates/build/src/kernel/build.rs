@@ -53,6 +53,8 @@ pub struct Changes {
     pub up_to: Option<String>,
     /// A fragment to merge into tinyconfig instead of the base's.
     pub config: Option<PathBuf>,
+    /// The rate of the tick, instead of the base's.
+    pub hz: Option<u32>,
 }
 
 /// What is kept beside an image, to be told without building anything.
@@ -134,22 +136,29 @@ impl Inputs {
             Variant::Unpatched => "base",
         };
         let top = changes.up_to.as_deref().filter(|_| !left_out.0.is_empty());
-        let (config_name, fragments) = match &changes.config {
+        let (config_name, mut fragments) = match &changes.config {
             Some(file) => {
                 let stem = file.file_stem().unwrap_or_default();
                 (stem.to_string_lossy().into_owned(), vec![file.clone()])
             }
             None => ("lab".to_owned(), base.config()),
         };
+        let mut rate = String::new();
+        if let Some(hz) = changes.hz {
+            if let Some(fragment) = base.other_hz(hz)? {
+                rate = format!("-hz{hz}");
+                fragments.push(fragment);
+            }
+        }
         let config = fragments.iter().map(fs_err::read_to_string);
         Ok(Inputs {
             source,
             patches_key: (variant == Variant::Patched).then(|| stack.key()),
             stack,
             unknown: left_out.patches().flat_map(Patch::new_symbols).collect(),
-            purpose: format!("{kind}-{config_name}"),
+            purpose: format!("{kind}-{config_name}{rate}"),
             config: config::essence(&config.collect::<std::io::Result<Vec<_>>>()?.join("\n")),
-            suffix: format!("-{}", top.unwrap_or(kind)),
+            suffix: format!("-{}{rate}", top.unwrap_or(kind)),
             toolchain: make::toolchain()?,
         })
     }

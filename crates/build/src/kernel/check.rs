@@ -198,7 +198,7 @@ impl RoundTrip {
             }
         }
         let out = self.scratch.path().join(&series.folder.name);
-        let written = self.git.format_patch(&format!("{}..HEAD", self.from), &out)?;
+        let written = self.git.format_patch((&self.from, "HEAD"), None, &out)?;
         self.from = self.git.run(["rev-parse", "HEAD"])?;
         differences(series, &written, &out)
     }

@@ -4,7 +4,7 @@
 use crate::{
     kernel::{
         base::Base,
-        git::Git,
+        git::{Git, Person},
         series::{Folder, COVER_LETTER, LIST},
         tree::{head, refuse_if_uncommitted, save, saved},
     },
@@ -23,6 +23,69 @@ pub struct Exported {
 /// Rewrites the folders of the whole stack from a tree; changes nothing when one of them is wrong.
 pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
     let base = Base::in_checkout(base)?;
+    let git = open(&base, dir)?;
+    events(Step::WritingSeries.into());
+    let mut written = vec![];
+    for (from, folder) in steps(&base.stack()) {
+        written.push(write(&git, &from, &folder)?);
+        save(&git, &folder.name)?;
+    }
+    Ok(written)
+}
+
+/// Writes the series that one would mail, signed off and sent by `sender`, each to a folder of its
+/// own in `to`; what is kept in the project stays as it is.
+pub fn for_sending(
+    base: &str,
+    dir: &Path,
+    sender: &Person,
+    to: &Path,
+    events: Events,
+) -> Result<Vec<Exported>> {
+    let base = Base::in_checkout(base)?;
+    refuse_bad_output(&base, to)?;
+    let git = open(&base, dir)?;
+    events(Step::WritingSeries.into());
+    let mut written = vec![];
+    for (from, folder) in steps(&base.stack()).into_iter().filter(|(_, folder)| folder.mailed) {
+        let dir = to.join(&folder.name);
+        fs_err::create_dir_all(&dir)?;
+        let mut patches = git.format_patch((&from, &folder.name), Some(sender), &dir)?;
+        let letter = folder.dir.join(COVER_LETTER);
+        if let Some(first) = patches.first().filter(|_| letter.exists()) {
+            let patch = fs_err::read_to_string(dir.join(first))?;
+            let from = patch.lines().find(|line| line.starts_with("From: ")).unwrap_or_default();
+            let letter = format!("{from}\n{}", fs_err::read_to_string(letter)?);
+            fs_err::write(dir.join(SENT_LETTER), letter)?;
+            patches.insert(0, SENT_LETTER.into());
+        }
+        written.push(Exported { dir, patches });
+    }
+    Ok(written)
+}
+
+/// Where `git send-email` expects the cover letter: before the first patch.
+const SENT_LETTER: &str = "0000-cover-letter.patch";
+
+/// Signed patches are for mailing only, and never mix with older ones.
+fn refuse_bad_output(base: &Base, to: &Path) -> Result<()> {
+    let kept = base.dir.join("series").canonicalize()?;
+    let there = to.ancestors().find_map(|folder| folder.canonicalize().ok());
+    if there.is_some_and(|there| there.starts_with(&kept)) {
+        bail!(
+            "{} is where the project keeps its patches, which nobody signed off\n\
+             hint: name a folder elsewhere with --output",
+            to.display()
+        );
+    }
+    if to.exists() && fs_err::read_dir(to)?.next().is_some() {
+        bail!("{} is not empty\nhint: name a new folder with --output", to.display());
+    }
+    Ok(())
+}
+
+/// The tree, if what it has can be written.
+fn open(base: &Base, dir: &Path) -> Result<Git> {
     let git = Git::at(dir);
     if !dir.join(".git").exists() || git.commit("base").is_none() {
         bail!(
@@ -35,18 +98,17 @@ pub fn export(base: &str, dir: &Path, events: Events) -> Result<Vec<Exported>> {
     refuse_if_uncommitted(&git, dir)?;
     let stack = base.stack();
     refuse_if_not_stacked(&git, dir, &stack)?;
-    let branches = stack.iter().map(|folder| &*folder.name);
-    let below: Vec<&str> = ["base"].into_iter().chain(branches).collect();
-    for (from, folder) in below.iter().zip(&stack) {
-        refuse_bad_commits(&git, from, &folder.name)?;
+    for (from, folder) in steps(&stack) {
+        refuse_merges(&git, &from, &folder.name)?;
     }
-    events(Step::WritingSeries.into());
-    let mut written = vec![];
-    for (from, folder) in below.iter().zip(stack.iter()) {
-        written.push(write(&git, from, &folder.name, folder.dir.clone())?);
-        save(&git, &folder.name)?;
-    }
-    Ok(written)
+    Ok(git)
+}
+
+/// Each series with what it begins on: the series below it, or the base.
+fn steps(stack: &[Folder]) -> Vec<(String, Folder)> {
+    let branches = stack.iter().map(|folder| folder.name.clone());
+    let below = ["base".to_owned()].into_iter().chain(branches);
+    below.zip(stack.iter().cloned()).collect()
 }
 
 /// Every series has a branch, and each is on top of the one below it.
@@ -83,11 +145,12 @@ fn refuse_if_not_stacked(git: &Git, dir: &Path, stack: &[Folder]) -> Result<()> 
     bail!("branch '{name}' is not on top of '{below}' in {}\nhint: {hint}", dir.display());
 }
 
-fn write(git: &Git, from: &str, branch: &str, dir: PathBuf) -> Result<Exported> {
+fn write(git: &Git, from: &str, folder: &Folder) -> Result<Exported> {
+    let dir = folder.dir.clone();
     let parent = dir.parent().context("no folder for the patches")?;
     fs_err::create_dir_all(parent)?;
     let new = tempfile::Builder::new().prefix(".export-").tempdir_in(parent)?;
-    let patches = git.format_patch(&format!("{from}..{branch}"), new.path())?;
+    let patches = git.format_patch((from, &folder.name), None, new.path())?;
     let list: String = patches.iter().map(|name| format!("{name}\n")).collect();
     fs_err::write(new.path().join(LIST), list)?;
     let letter = dir.join(COVER_LETTER);
@@ -110,9 +173,7 @@ fn write(git: &Git, from: &str, branch: &str, dir: PathBuf) -> Result<Exported> 
     Ok(Exported { dir, patches })
 }
 
-/// Patches are linear, and signed off by the one who wrote them: a machine's own identity must not
-/// slip in.
-fn refuse_bad_commits(git: &Git, from: &str, branch: &str) -> Result<()> {
+fn refuse_merges(git: &Git, from: &str, branch: &str) -> Result<()> {
     let range = format!("{from}..{branch}");
     let merges = git.run(["rev-list", "--merges", &range])?;
     if !merges.is_empty() {
@@ -120,19 +181,6 @@ fn refuse_bad_commits(git: &Git, from: &str, branch: &str) -> Result<()> {
             "{range} has a merge, which a series cannot have: {merges}\n\
             hint: git rebase {from} {branch}"
         );
-    }
-    let commits = git.run(["rev-list", "--reverse", &range])?;
-    for commit in commits.lines() {
-        let author = git.run(["log", "-1", "--format=%an <%ae>", commit])?;
-        let body = git.run(["log", "-1", "--format=%B", commit])?;
-        let wanted = format!("Signed-off-by: {author}");
-        if !body.lines().any(|line| line == wanted) {
-            let subject = git.run(["log", "-1", "--format=%s", commit])?;
-            bail!(
-                "'{subject}' is by {author}, who did not sign it off\n\
-                 hint: git commit --amend --signoff, with --author= if the author is wrong"
-            );
-        }
     }
     Ok(())
 }

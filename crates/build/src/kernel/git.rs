@@ -6,6 +6,7 @@ use anyhow::Result;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    str::FromStr,
 };
 
 /// Who makes the base commit and applies patches.  It never reaches a patch: those carry their
@@ -17,10 +18,35 @@ const EMAIL: &str = "paratick@invalid";
 const BASE_DATE: &str = "2026-01-01T00:00:00+00:00";
 
 /// How patches are written (design: byte-identical in a round trip).
-const FORMAT: &[&str] = &["--zero-commit", "--no-signature", "--no-numbered", "--no-renames"];
+const FORMAT: &[&str] = &["--zero-commit", "--no-signature", "--no-renames"];
+
+/// What the message of a commit has, and a kept patch has not: it is said by who sends a patch.
+const SIGN_OFF: &str = "Signed-off-by:";
 
 pub struct Git {
     dir: PathBuf,
+}
+
+/// Who sends patches, written `Name <mail>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    name: String,
+    mail: String,
+}
+
+impl FromStr for Person {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, mail) = text
+            .strip_suffix('>')
+            .and_then(|text| text.split_once('<'))
+            .map(|(name, mail)| (name.trim(), mail.trim()))
+            .filter(|(name, mail)| !name.is_empty() && mail.contains('@'))
+            .filter(|(name, mail)| !name.contains(['<', '>', '\n']) && !mail.contains(['<', ' ']))
+            .ok_or("that is no name and mail address\nhint: write it as 'Name <mail>'")?;
+        Ok(Person { name: name.into(), mail: mail.into() })
+    }
 }
 
 impl Git {
@@ -71,16 +97,52 @@ impl Git {
         applied.map(drop)
     }
 
-    /// Writes `range` as patches into `to` and returns their names in order.
-    pub fn format_patch(&self, range: &str, to: &Path) -> Result<Vec<String>> {
-        let to = to.to_string_lossy();
-        let args = ["format-patch", "--quiet", "-o", &to, range];
-        self.run(args.into_iter().chain(FORMAT.iter().copied()))?;
-        let mut names: Vec<_> = fs_err::read_dir(&*to)?
+    /// Writes the commits of `from..tip` as patches into `to` and returns their names in order:
+    /// without anybody's sign-off, or as those of the `sender`, with that.
+    pub fn format_patch(
+        &self,
+        (from, tip): (&str, &str),
+        sender: Option<&Person>,
+        to: &Path,
+    ) -> Result<Vec<String>> {
+        let range = format!("{from}..{}", self.restate((from, tip), sender)?);
+        let mut command = self.command();
+        command.args(["format-patch", "--quiet", "-o"]).arg(to).arg(&range).args(FORMAT);
+        if let Some(Person { name, mail }) = sender {
+            command.arg("--signoff");
+            command.envs([("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", mail)]);
+        } else {
+            // One more patch must not change the others.
+            command.arg("--no-numbered");
+        }
+        run::output(&mut command)?;
+        let mut names: Vec<_> = fs_err::read_dir(to)?
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
             .collect::<Result<_>>()?;
         names.sort();
         Ok(names)
+    }
+
+    /// Makes the commits of `from..tip`, which are linear, again without sign-offs, and by
+    /// `author` if there is one; returns the last.  No branch is moved.
+    fn restate(&self, (from, tip): (&str, &str), author: Option<&Person>) -> Result<String> {
+        let mut parent = self.run(["rev-parse", &format!("{from}^{{commit}}")])?;
+        for commit in self.run(["rev-list", "--reverse", &format!("{from}..{tip}")])?.lines() {
+            let show = |format: &str| self.run(["log", "-1", "--date=raw", format, commit]);
+            let (name, mail) = match author {
+                Some(person) => (person.name.clone(), person.mail.clone()),
+                None => (show("--format=%an")?, show("--format=%ae")?),
+            };
+            let date = format!("@{}", show("--format=%ad")?);
+            let message = without_sign_offs(&show("--format=%B")?);
+            let tree = format!("{commit}^{{tree}}");
+            let mut command = self.command();
+            command.args(["commit-tree", &tree, "-p", &parent, "-m", &message]);
+            command.envs([("GIT_AUTHOR_NAME", name), ("GIT_AUTHOR_EMAIL", mail)]);
+            command.env("GIT_AUTHOR_DATE", date);
+            parent = run::output(&mut command)?;
+        }
+        Ok(parent)
     }
 
     fn command(&self) -> Command {
@@ -113,5 +175,32 @@ impl Git {
             git.args(["-c", setting]);
         }
         git
+    }
+}
+
+fn without_sign_offs(message: &str) -> String {
+    let kept: Vec<_> = message.lines().filter(|line| !line.starts_with(SIGN_OFF)).collect();
+    kept.join("\n").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_is_a_name_and_a_mail_address() {
+        let person: Person = "A U Thor <a@b.org>".parse().unwrap();
+        assert_eq!((person.name.as_str(), person.mail.as_str()), ("A U Thor", "a@b.org"));
+        for text in ["", "A U Thor", "a@b.org", "<a@b.org>", "A <b>", "A <a@b.org> B", "A <B <c@d>"]
+        {
+            assert!(text.parse::<Person>().unwrap_err().contains("hint: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_sign_offs_leave_a_message() {
+        let message = "x\n\nBecause.\n\nFixes: 1\nSigned-off-by: A <a@b>\nLink: 2";
+        assert_eq!(without_sign_offs(message), "x\n\nBecause.\n\nFixes: 1\nLink: 2");
+        assert_eq!(without_sign_offs("x\n\nSigned-off-by: A <a@b>\n"), "x");
     }
 }

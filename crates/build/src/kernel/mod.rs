@@ -17,6 +17,7 @@ pub(crate) mod source;
 pub mod tree;
 
 pub use build::{ensure, ensure_changed, Changes, KernelImage, Variant};
+pub use git::Person;
 pub use selftest::ensure as selftest;
 
 /// The base that is meant when none is named.
