@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the numbers depend on, written down beside them.
 
-use super::settings::{Kernel, Settings};
+use super::settings::Settings;
 use anyhow::Result;
 use paratick_build::{cache::sha256, requirements::installed_version, tools::Tools};
 use paratick_core::{
     catalogue::programs,
-    results::{Configuration, Environment, Machine, Plan, PlannedWorkload, QemuCommandLines},
+    results::{Configuration, Environment, Machine, PlannedWorkload},
     units::Hz,
 };
 use paratick_machine::spec::HostSpec;
-use std::{collections::BTreeMap, fmt::Write, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Kernel versions and command lines follow when host and guests are up.
-pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Environment> {
+pub fn collect(settings: &Settings, spec: &HostSpec) -> Result<Environment> {
     let boots = spec.backend.boots();
     let host = spec.facts();
     let config = settings.kernel.config.as_deref().map(kernel_config).transpose()?;
+    let host_config = match &settings.host_kernel {
+        Some(kernel) => kernel.config.clone(),
+        None => config_of_this_machine(),
+    };
+    let host_config = host_config.as_deref().map(kernel_config).transpose()?;
     let configuration = Configuration {
         kernel_sha256: sha256(&settings.kernel.image)?,
-        host_kernel_sha256: match boots {
-            true => sha256(&spec.boot.kernel)?,
-            false => String::new(),
-        },
-        hz: config.as_ref().and_then(|options| options.get("HZ")?.parse().ok()).map(Hz),
+        host_kernel_sha256: if boots { sha256(&spec.boot.kernel)? } else { String::new() },
+        hz: config.as_ref().and_then(hz),
+        host_hz: host_config.as_ref().and_then(hz),
         kernel_config: config,
-        guest_memory_bytes: settings.memory.bytes(),
+        guest_memory_bytes: settings.set.memory.bytes(),
         host_cpus: host.cpus,
         host_memory_bytes: host.memory.bytes(),
         host_is_machine: !boots,
@@ -35,19 +43,14 @@ pub fn collect(settings: &Settings, spec: &HostSpec, plan: &Plan) -> Result<Envi
         parallel_clock: host.parallel_clock,
     };
     Ok(Environment {
-        kernel_version: String::new(),
-        host_kernel_version: String::new(),
         patch_set_hash: settings.kernel.patches.clone(),
-        host_patch_set_hash: settings
-            .host_kernel
-            .as_ref()
-            .and_then(|kernel: &Kernel| kernel.patches.clone()),
+        host_patch_set_hash: settings.host_kernel.as_ref().and_then(|one| one.patches.clone()),
         hashes: hashes(settings, !boots)?,
         configuration,
         qemu_version: qemu_version(&settings.tools),
-        qemu_command_lines: QemuCommandLines::default(),
         machine: machine(),
-        packages: versions(&plan.workloads),
+        packages: versions(&settings.set.plan.workloads),
+        ..Environment::default()
     })
 }
 
@@ -59,11 +62,14 @@ fn versions(workloads: &[PlannedWorkload]) -> BTreeMap<String, String> {
 }
 
 /// What this machine could still give to programs, in bytes.
-pub fn available_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+pub fn available_memory() -> Option<u64> {
+    meminfo("MemAvailable")
+}
+
+fn meminfo(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = field(&text, name, ':')?.split(' ').next()?.parse::<u64>().ok()?;
+    Some(kib << 10)
 }
 
 /// Of what has no name or version of its own, and yet decides.
@@ -114,6 +120,16 @@ fn kernel_config(file: &Path) -> Result<BTreeMap<String, String>> {
         .collect())
 }
 
+fn hz(config: &BTreeMap<String, String>) -> Option<Hz> {
+    config.get("HZ")?.parse().ok().map(Hz)
+}
+
+/// Where distributions put it.
+fn config_of_this_machine() -> Option<PathBuf> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    Some(PathBuf::from(format!("/boot/config-{release}"))).filter(|file| file.is_file())
+}
+
 fn qemu_version(tools: &Tools) -> Option<String> {
     let output = Command::new(&tools.qemu).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -122,12 +138,10 @@ fn qemu_version(tools: &Tools) -> Option<String> {
 
 fn machine() -> Machine {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let memory = field(&read("/proc/meminfo"), "MemTotal", ':');
-    let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     Machine {
         cpu: field(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(|| "unknown".into()),
         cpus: paratick_service::online_cpus(),
-        memory_bytes: kib.unwrap_or(0) << 10,
+        memory_bytes: meminfo("MemTotal").unwrap_or(0),
         kernel_version: rustix::system::uname().release().to_string_lossy().into_owned(),
         distribution: field(&read("/etc/os-release"), "PRETTY_NAME", '='),
     }
@@ -175,6 +189,6 @@ mod tests {
         .unwrap();
         let options = kernel_config(file.path()).unwrap();
         assert_eq!(options.len(), 2);
-        assert_eq!((options["HZ"].as_str(), options["NAME"].as_str()), ("250", "x"));
+        assert_eq!((hz(&options), options["NAME"].as_str()), (Some(Hz(250)), "x"));
     }
 }

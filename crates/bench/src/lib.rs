@@ -14,7 +14,8 @@ mod verify;
 mod worker;
 mod workloads;
 
-pub use environment::now;
+pub use environment::{available_memory, now};
 pub use runner::{run, Outcome};
 pub use settings::{Kernel, Settings};
-pub use store::{check as check_output, default_path, finish_writing, latest, write, BadOutput};
+pub use store::{check as check_output, default_path, finish_writing, latest, BadOutput};
+pub use store::{folder, replace, write};

@@ -3,12 +3,12 @@
 //! seconds, and not in every guest, where it takes minutes.
 
 use anyhow::{anyhow, bail, Context, Result};
-use paratick_build::{
-    cache,
-    progress::{Event, Events, Step, Warning},
+use paratick_build::cache;
+use paratick_core::{
+    catalogue::programs,
+    event::{Event, Events, Step, Warning},
+    results::{PlannedWorkload, Program},
 };
-use paratick_core::catalogue::programs;
-use paratick_core::results::{PlannedWorkload, Program};
 use paratick_machine::{exec::Exec, run_folder::RunFolder};
 use paratick_service::process::Kept;
 use std::{
@@ -209,22 +209,13 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn program(command: &str, prepare: Option<&str>) -> Program {
-        Program {
-            command: command.into(),
-            prepare: prepare.map(String::from),
-            stands_for: None,
-            in_place: false,
-        }
+        let (command, prepare) = (command.into(), prepare.map(String::from));
+        Program { command, prepare, ..Program::default() }
     }
 
     /// A workload of the user's own is added to an empty prepared.
     fn add_own(base: &Path, program: Program, limit: Duration) -> (Result<Prepared>, Vec<String>) {
-        let own = PlannedWorkload {
-            workload: "own".into(),
-            work: 1,
-            unit: "runs".into(),
-            program: Some(program),
-        };
+        let own = PlannedWorkload::run_of("own", program);
         let (mut prepared, mut said) = (Prepared::default(), Vec::new());
         let mut events = |event: Event| said.push(format!("{event:?}"));
         let added = prepared.add(&own, base, &base.join("made"), limit, &mut events);

@@ -6,12 +6,13 @@ use super::{
     schedule::{self, Worker},
     settings::Settings,
     store,
-    worker::{GuestPattern, HostWorker},
+    worker::HostWorker,
 };
 use anyhow::{Context, Result};
-use paratick_build::progress::Events;
 use paratick_core::{
-    results::{Environment, Results, SCHEMA},
+    catalogue::sets::Set,
+    event::Events,
+    results::{Environment, Results},
     size::Size,
 };
 use paratick_machine::{host::Host, spec::HostSpec};
@@ -44,14 +45,16 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     let resumed = schedule::order(&results.plan).filter(|boot| results.has_guest(*boot)).count();
     results.summarize();
     if !results.is_complete() || results.wants_another_round() {
-        let more = match results.wants_another_round() {
-            true => settings.plan.subjects.len(),
-            false => 0,
-        };
+        let more = if results.wants_another_round() { settings.set.plan.subjects.len() } else { 0 };
         let missing = (schedule::order(&results.plan).count() - resumed).max(more);
-        let mut workers: Vec<HostWorker> =
-            (0..jobs(settings, &spec, missing)).map(|_| worker(settings, spec.clone())).collect();
-        let first = settings.plan.subjects.first().copied();
+        let worker = |_| HostWorker {
+            spec: spec.clone(),
+            settings,
+            plan: settings.set.plan.clone(),
+            host: None,
+        };
+        let mut workers: Vec<_> = (0..jobs(settings, &spec, missing)).map(worker).collect();
+        let first = settings.set.plan.subjects.first().copied();
         let first = first.context("a plan has a subject")?.host;
         describe(&mut results.environment, &workers[0].host(first, events)?.host);
         let mut keep = |results: &Results| store::write(&settings.output, results);
@@ -62,22 +65,6 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
     Ok(Outcome { results, output: settings.output.clone(), resumed_guests: resumed })
 }
 
-fn worker(settings: &Settings, spec: HostSpec) -> HostWorker<'_> {
-    HostWorker {
-        spec,
-        tools: &settings.tools,
-        guest: GuestPattern {
-            kernel: settings.kernel.image.clone(),
-            memory: settings.memory,
-            disk: settings.disk,
-            append: Vec::new(),
-            prepared: settings.prepared.clone(),
-        },
-        plan: settings.plan.clone(),
-        host: None,
-    }
-}
-
 /// An emulated host keeps one CPU of the machine busy, and neither its counts nor its clock depend
 /// on what else the machine does.  Real hosts would disturb each other.
 fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
@@ -85,7 +72,7 @@ fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
     if facts.ns_per_instruction.is_none() {
         return 1;
     }
-    let memory = environment::available_memory() / 2 / facts.memory.bytes().max(1);
+    let memory = environment::available_memory().unwrap_or(0) / 2 / facts.memory.bytes().max(1);
     let bearable = (paratick_service::online_cpus() as usize).min(memory as usize);
     settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
 }
@@ -93,28 +80,23 @@ fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
 pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     let kernel = settings.host_kernel.as_ref();
     let kernel = kernel.map_or(PathBuf::new(), |kernel| kernel.image.clone());
-    let plan = &settings.plan;
-    let memory = Size(settings.memory.bytes() + settings.disk.map_or(0, Size::bytes));
-    let memory = Size(memory.bytes() * u64::from(plan.guests));
+    let Set { plan, memory, disk, exit_cost_ns, parallel_clock, .. } = &settings.set;
+    let each = memory.bytes() + disk.map_or(0, Size::bytes);
+    let memory = Size(each * u64::from(plan.guests));
     let mut spec = HostSpec::for_guests(settings.backend, kernel, plan.vcpus, memory);
     spec.emulation.accel = settings.accel;
     spec.emulation.count_world_switches = true;
-    spec.emulation.exit_cost_ns = settings.exit_cost_ns;
-    spec.emulation.parallel_clock = settings.parallel_clock;
+    spec.emulation.exit_cost_ns = *exit_cost_ns;
+    spec.emulation.parallel_clock = *parallel_clock;
     spec
 }
 
 pub(super) fn fresh(settings: &Settings, spec: &HostSpec) -> Result<Results> {
     Ok(Results {
-        schema: SCHEMA.into(),
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        bench: settings.bench.into(),
         command: settings.command.clone(),
         started: settings.started.clone(),
-        plan: settings.plan.clone(),
-        environment: environment::collect(settings, spec, &settings.plan)?,
-        cells: Vec::new(),
-        problems: Vec::new(),
+        environment: environment::collect(settings, spec)?,
+        ..Results::new(settings.set.bench, settings.set.plan.clone())
     })
 }
 

@@ -3,8 +3,8 @@
 //! while intervals are too wide, and what happens when a guest fails.
 
 use anyhow::Result;
-use paratick_build::progress::{Event, Events, Step, Warning};
 use paratick_core::{
+    event::{Event, Events, Step, Warning},
     idle::IdleEntries,
     mode::TickMode,
     results::{Boot, Fault, Plan, PlannedWorkload, Problem, Results, Sample},
@@ -20,8 +20,7 @@ use std::{
 const GIVE_UP_AFTER: u32 = 3;
 
 /// Whether idle entries are counted in its guest: in one whose kernel would stop its tick at each
-/// of
-/// them, if it could.
+/// of them, if it could.
 pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
     let mode = boot.subject.mode;
     let first = plan.subjects.iter().find(|subject| subject.mode == mode);
@@ -31,10 +30,7 @@ pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
 
 /// How many runs its guest makes; a boot counts as one.
 fn runs(boot: Boot, plan: &Plan) -> u64 {
-    let again = match counts_idle_entries(boot, plan) {
-        true => plan.workloads.len() as u64,
-        false => 0,
-    };
+    let again = if counts_idle_entries(boot, plan) { plan.workloads.len() as u64 } else { 0 };
     per_guest(plan) + again
 }
 

@@ -3,7 +3,7 @@
 
 use super::prepared::Prepared;
 use paratick_build::tools::Tools;
-use paratick_core::{results::Plan, size::Size};
+use paratick_core::catalogue::sets::Set;
 use paratick_machine::{accel::Accel, spec::Backend};
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,11 +17,9 @@ pub struct Kernel {
 }
 
 pub struct Settings {
-    /// Which bench, as results name it.
-    pub bench: &'static str,
+    pub set: Set,
     /// The command line that asked for it.
     pub command: Vec<String>,
-    pub plan: Plan,
     pub kernel: Kernel,
     /// None where the backend boots none.
     pub host_kernel: Option<Kernel>,
@@ -30,13 +28,6 @@ pub struct Settings {
     pub prepared: Arc<Prepared>,
     pub backend: &'static dyn Backend,
     pub accel: Accel,
-    pub memory: Size,
-    /// Behind each guest's /dev/vda; none: it has none.
-    pub disk: Option<Size>,
-    /// Virtual time in ns that the emulator charges for each world switch.
-    pub exit_cost_ns: u32,
-    /// CPUs that run at once share virtual time between them.
-    pub parallel_clock: bool,
     /// Hosts at the same time; none: as many as this machine bears.
     pub jobs: Option<usize>,
     pub output: PathBuf,

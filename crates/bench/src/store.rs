@@ -2,12 +2,12 @@
 //! The results file on disk: whole at any time, continued where it was interrupted.
 
 use anyhow::{Context, Result};
-use paratick_build::{
-    cache,
-    progress::{Events, Warning},
+use paratick_build::cache;
+use paratick_core::{
+    catalogue::programs,
+    event::{Events, Warning},
+    results::{self, differences, Cell, Difference, ReadError, Results},
 };
-use paratick_core::catalogue::programs;
-use paratick_core::results::{self, differences, Cell, Difference, Results};
 use rustix::fs::{flock, FlockOperation};
 use std::{
     collections::BTreeSet,
@@ -86,8 +86,7 @@ pub fn occupy(path: &Path) -> Result<File> {
     let file = locks.join(format!("results-{key}.lock"));
     let lock = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let path = path.to_path_buf();
-        return Err(BadOutput::Busy { path }.into());
+        return Err(BadOutput::Busy { path: path.into() }.into());
     }
     Ok(lock)
 }
@@ -99,7 +98,8 @@ pub fn write(path: &Path, results: &Results) -> Result<()> {
     replace(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
 }
 
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+/// The same of any file.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut file = tempfile::Builder::new()
         .prefix(".paratick-")
@@ -122,11 +122,8 @@ pub fn check(path: &Path, resume: bool) -> Result<()> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Results> {
-    let path = path.to_path_buf();
-    results::read(text).map_err(|error| {
-        let why = error.to_string();
-        BadOutput::NotResults { path, why }.into()
-    })
+    let bad = |why: ReadError| BadOutput::NotResults { path: path.into(), why: why.to_string() };
+    Ok(results::read(text).map_err(bad)?)
 }
 
 fn nothing_at(path: &Path) -> BadOutput {
@@ -152,14 +149,10 @@ pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
 }
 
 /// Results at `path` that `fresh` continues: those that agree in the facts that matter.  Without
-/// `resume`, a
-/// finished or foreign-made measurement is kept aside as `.old` and measured anew.
+/// `resume`, a finished or foreign-made measurement is kept aside as `.old` and measured anew.
 pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result<Results> {
     let Some(text) = read_if_there(path)? else {
-        return match resume {
-            true => Err(nothing_at(path).into()),
-            false => Ok(fresh),
-        };
+        return if resume { Err(nothing_at(path).into()) } else { Ok(fresh) };
     };
     let mut found = parse(path, &text)?;
     // The version of a program without samples keeps nothing from going on.
@@ -167,15 +160,13 @@ pub fn open(path: &Path, fresh: Results, resume: bool, events: Events) -> Result
     found.environment.packages.retain(|name, _| measured.contains(name.as_str()));
     if let Some(what) = difference(&found, &fresh) {
         if resume {
-            let path = path.to_path_buf();
-            return Err(BadOutput::OtherEnvironment { path, what }.into());
+            return Err(BadOutput::OtherEnvironment { path: path.into(), what }.into());
         }
         return set_aside(path, &what, fresh, events);
     }
     if let Some(what) = left_out(&found, &fresh) {
         if resume {
-            let path = path.to_path_buf();
-            return Err(BadOutput::OtherSelection { path, what }.into());
+            return Err(BadOutput::OtherSelection { path: path.into(), what }.into());
         }
         return set_aside(path, &format!("it also holds {what}"), fresh, events);
     }
@@ -204,18 +195,13 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
     let named = |ending: String| {
         let mut old = path.as_os_str().to_owned();
         old.push(ending);
-        old
+        PathBuf::from(old)
     };
-    let mut old = named(".old".into());
-    for number in 2.. {
-        if !Path::new(&old).exists() {
-            break;
-        }
-        old = named(format!(".old{number}"));
-    }
+    let numbered = (2..).map(|number: u32| named(format!(".old{number}")));
+    let mut free = [named(".old".into())].into_iter().chain(numbered).filter(|old| !old.exists());
+    let old = free.next().context("there is always a further number")?;
     fs_err::rename(path, &old)?;
-    let warning = Warning::MeasuredAnew { output: path, kept_as: Path::new(&old), why };
-    events(warning.into());
+    events(Warning::MeasuredAnew { output: path, kept_as: &old, why }.into());
     Ok(fresh)
 }
 
@@ -275,12 +261,13 @@ fn read_if_there(path: &Path) -> Result<Option<String>> {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
-            Err(BadOutput::NotWritable { path: path.to_path_buf(), why: error.to_string() }.into())
+            Err(BadOutput::NotWritable { path: path.into(), why: error.to_string() }.into())
         }
     }
 }
 
-fn folder(path: &Path) -> &Path {
+/// Where a file is, or would be.
+pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

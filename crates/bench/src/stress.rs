@@ -9,12 +9,21 @@
 use anyhow::{bail, Context, Result};
 use paratick_build::{
     emulator::Emulator,
-    progress::{Event, Events, Step},
     tools::{self, Tools},
 };
-use paratick_core::{mode::Mode, size::Size, wire::GuestConfig};
+use paratick_core::{
+    event::{Event, Events, Step},
+    mode::Mode,
+    size::Size,
+    wire::GuestConfig,
+};
 use paratick_machine::{
-    accel::Accel, backend::EMULATED, exec::Exec, failure::Failure, guest::Guest, host::Host,
+    accel::Accel,
+    backend::EMULATED,
+    exec::{Exec, ExecResult},
+    failure::Failure,
+    guest::Guest,
+    host::Host,
     spec::HostSpec,
 };
 use std::{
@@ -150,20 +159,20 @@ impl Stress {
 
 fn shell(host: &Host, script: &str) -> Result<String> {
     let result = host.exec(Exec::new(["sh", "-c", script]))?;
-    if result.code != 0 {
-        let said = String::from_utf8_lossy(&result.stderr);
-        bail!("on the host, `{script}` failed with {}: {said}", result.code);
-    }
-    Ok(String::from_utf8_lossy(&result.stdout).into_owned())
+    output(result, "on the host", script)
 }
 
 fn in_guest(guest: &Guest, script: &str, limit: Duration) -> Result<String> {
     let result = guest.exec(Exec::new(["sh", "-c", script]).timeout(limit))?;
-    if result.code != 0 {
-        let said = String::from_utf8_lossy(&result.stderr);
-        bail!("in the guest, `{script}` failed with {}: {said}", result.code);
+    output(result, "in the guest", script)
+}
+
+fn output(result: ExecResult, place: &str, script: &str) -> Result<String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    match result.code {
+        0 => Ok(text(result.stdout)),
+        code => bail!("{place}, `{script}` failed with {code}: {}", text(result.stderr)),
     }
-    Ok(String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
 fn injections(host: &Host) -> Result<u64> {

@@ -8,10 +8,13 @@ use super::{
     store, verify,
 };
 use anyhow::{bail, Context, Result};
-use paratick_build::progress::{Events, Step, Warning};
 use paratick_core::{
-    catalogue::sets::{self, CpuTime, Set},
-    cycle::IdleCycle,
+    catalogue::{
+        sets::{self, CpuTime, Set},
+        workloads,
+    },
+    cycle::{IdleCycle, Why},
+    event::{Events, Step, Warning},
     results::{Boot, Environment, Fault, Plan, PlannedWorkload, Results},
     size::Size,
     subject::Subject,
@@ -20,7 +23,7 @@ use paratick_core::{
 };
 use paratick_instruments::cycle::{Cycle, VCPU};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Wall-clock limit of a step on the host or in a guest; each takes seconds.
 const STEP_LIMIT: Duration = Duration::from_secs(300);
@@ -37,15 +40,7 @@ pub struct UnknownWorkload(pub String);
 
 /// A workload at the size that is traced.
 pub fn workload(name: &str) -> Result<PlannedWorkload, UnknownWorkload> {
-    let known = WORKLOADS.into_iter().find(|(known, _)| *known == name);
-    let found = known.and_then(|(name, work)| Some((work, paratick_core::workload::find(name)?)));
-    let (work, known) = found.ok_or_else(|| UnknownWorkload(name.to_string()))?;
-    Ok(PlannedWorkload {
-        workload: known.name.into(),
-        work,
-        unit: known.unit.into(),
-        program: None,
-    })
+    workloads::find(&WORKLOADS, name).ok_or_else(|| UnknownWorkload(name.to_string()))
 }
 
 /// What is traced where nobody says otherwise: the wake-ups of blocking synchronization.
@@ -53,15 +48,9 @@ pub fn set(exit_cost_ns: u32) -> Set {
     let planned = workload(WORKLOADS[0].0).expect("the first of the table");
     let plan = Plan::new(2, sets::papers_modes(), [planned], 1, 1);
     Set {
-        bench: "timeline",
-        name: "timeline".into(),
-        plan,
-        memory: Size::mib(512),
-        disk: None,
         exit_cost_ns,
-        keeps_cost: false,
         takes: Some(CpuTime::of(28.0, 4.0)),
-        parallel_clock: false,
+        ..Set::new("timeline", "timeline", plan, Size::mib(512))
     }
 }
 
@@ -71,18 +60,17 @@ pub fn check_output(path: &Path) -> Result<(), store::BadOutput> {
 }
 
 /// Traces the plan's only workload in a guest of every subject.  A subject that fails is a problem
-/// of
-/// the results; an error means that nothing can be traced.
+/// of the results; an error means that nothing can be traced.
 pub fn run(settings: &Settings, events: Events) -> Result<Results> {
-    let [workload] = settings.plan.workloads.as_slice() else {
-        bail!("a time line is of one workload, not of {}", settings.plan.workloads.len());
+    let [workload] = settings.set.plan.workloads.as_slice() else {
+        bail!("a time line is of one workload, not of {}", settings.set.plan.workloads.len());
     };
     let mut spec = host_spec(settings);
     // It counts world switches, which nobody asks for here.
     spec.emulation.count_world_switches = false;
     let mut results = fresh(settings, &spec)?;
     let mut host: Option<Host> = None;
-    for subject in &settings.plan.subjects {
+    for subject in &settings.set.plan.subjects {
         if host.as_ref().is_none_or(|host| host.settings() != subject.host) {
             drop(host.take());
             spec.settings = subject.host;
@@ -116,9 +104,9 @@ fn trace(
     workload: &PlannedWorkload,
     environment: &mut Environment,
 ) -> Result<IdleCycle> {
-    let (vcpus, mode) = (settings.plan.vcpus, subject.mode);
-    let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.memory, mode);
-    spec.disk = settings.disk.map(Disk::Memory);
+    let (vcpus, mode) = (settings.set.plan.vcpus, subject.mode);
+    let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.set.memory, mode);
+    spec.disk = settings.set.disk.map(Disk::Memory);
     let guest = host.start_guest(spec)?;
     verify::check(&guest, mode, vcpus)?;
     environment.kernel_version = guest.ready().kernel.clone();
@@ -126,25 +114,40 @@ fn trace(
     lines.insert(subject.to_string(), guest.command_line().to_vec());
 
     let agent = settings.tools.agent.display().to_string();
-    let untraced = run_workload(&guest, &agent, workload)?;
+    let untraced = run_workload(&guest, &agent, workload, &[])?;
     host.start::<Cycle>()?;
-    let traced = run_workload(&guest, &agent, workload)?;
-    let chosen = host.read::<Cycle>().with_context(|| format!("tracing {}", workload.workload))?;
+    let traced = run_workload(&guest, &agent, workload, &["--deadline-writes"])?;
+    let read = host.read::<Cycle>().with_context(|| format!("tracing {}", workload.workload))?;
     // Again: a guest whose virtual ticks stay away goes back to its own.
     verify::check(&guest, mode, vcpus)?;
     guest.shutdown()?;
 
+    let reasons = traced.deadline_writes.filter(|_| mode.tick.row().halt_until);
     Ok(IdleCycle {
         vcpu: VCPU,
-        chosen,
+        chosen: read.explained(reasons.as_deref().unwrap_or(&[])),
         traced_ns: traced.duration_ns,
         untraced_ns: untraced.duration_ns,
+        deadline_writes: reasons.map(|reasons| tally(&reasons)),
     })
 }
 
-fn run_workload(guest: &Guest, agent: &str, workload: &PlannedWorkload) -> Result<Report> {
+fn tally(reasons: &[Why]) -> BTreeMap<Why, u32> {
+    let mut counts = BTreeMap::new();
+    for why in reasons {
+        *counts.entry(*why).or_default() += 1;
+    }
+    counts
+}
+
+fn run_workload(
+    guest: &Guest,
+    agent: &str,
+    workload: &PlannedWorkload,
+    options: &[&str],
+) -> Result<Report> {
     let work = workload.work.to_string();
-    let argv = [agent, "workload", &workload.workload, "--work", &work];
+    let argv = [&[agent, "workload", &workload.workload, "--work", &work], options].concat();
     let result = guest.exec(Exec::new(argv).timeout(STEP_LIMIT))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);

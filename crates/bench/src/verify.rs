@@ -8,19 +8,24 @@ use paratick_core::mode::Mode;
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
 
-/// Two lines, by the shell alone: every other program would take a second to load.
+/// Three lines, by the shell alone: every other program would take a second to load.
 const PROBE: &str = "\
 read -r ticks 2>/dev/null </sys/devices/system/cpu/virtual_tick/active; echo \"$ticks\"
+read -r until 2>/dev/null </sys/devices/system/cpu/virtual_tick/halt_until_active; echo \"$until\"
 read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"";
 
 /// Parameters that make a kernel with the series behave as one without.
 const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
+/// The same of the series that hands deadlines over, which is one of its own.
+const UNDO_HALT_UNTIL: &str = "no-halt-until";
 
 /// What a guest says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Observed {
     /// CPUs with virtual ticks, as the kernel lists them; empty: none, or a kernel without them.
     virtual_ticks: String,
+    /// Those that hand their deadline over with the halt.
+    halt_until: String,
     idle_driver: String,
     unknown_parameters: String,
 }
@@ -63,6 +68,7 @@ fn parse(probed: &str, unknown_parameters: &str) -> Observed {
     let mut next = || lines.next().unwrap_or_default();
     Observed {
         virtual_ticks: next(),
+        halt_until: next(),
         idle_driver: next(),
         unknown_parameters: unknown_parameters.into(),
     }
@@ -73,36 +79,49 @@ fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
         1 => "0".to_string(),
         _ => format!("0-{}", vcpus - 1),
     };
-    let parameters = mode.kernel_parameters();
+    let row = mode.tick.row();
+    let due = |has: bool| has.then_some(all.as_str());
+    unknown_parameter(mode, said)
+        .or_else(|| wrong_cpus("virtual ticks", &said.virtual_ticks, due(row.virtual_ticks)))
+        .or_else(|| wrong_cpus("halt-until", &said.halt_until, due(row.halt_until)))
+        .or_else(|| wrong_driver(mode, said))
+}
+
+/// That the kernel does not know one that the mode needs.
+fn unknown_parameter(mode: Mode, said: &Observed) -> Option<String> {
     let is_unknown =
         |parameter: &str| said.unknown_parameters.split(' ').any(|one| one == parameter);
     // On a kernel without the series there is nothing that these would have to undo.
     let stock = is_unknown("no-paratick");
-    let unknown = parameters
-        .iter()
-        .filter(|parameter| !(stock && UNDO.contains(*parameter)))
-        .find(|parameter| is_unknown(parameter));
-    let virtual_ticks = said.virtual_ticks.as_str();
-    match mode.tick.row().virtual_ticks {
-        _ if unknown.is_some() => Some(format!(
-            "its kernel does not know the parameter {}\nhint: --kernel must name one with the \
-             series and the lab's patches",
-            unknown?
+    let has_nothing_to_undo = |one: &&str| *one == UNDO_HALT_UNTIL || (stock && UNDO.contains(one));
+    let mut needed = mode.kernel_parameters().into_iter().filter(|one| !has_nothing_to_undo(one));
+    let unknown = needed.find(|one| is_unknown(one))?;
+    Some(format!(
+        "its kernel does not know the parameter {unknown}\nhint: --kernel must name one with the \
+         series and the lab's patches"
+    ))
+}
+
+/// Where the CPUs that have something are not those that should: all, or none.
+fn wrong_cpus(what: &str, found: &str, due: Option<&str>) -> Option<String> {
+    match due {
+        Some(all) if found != all => Some(format!(
+            "CPUs with {what} are '{found}' where '{all}' should be\nhint: --kernel and \
+             --host-kernel must both name one with the series"
         )),
-        true if virtual_ticks != all => Some(format!(
-            "CPUs with virtual ticks are '{virtual_ticks}' where '{all}' should be\nhint: --kernel \
-             and --host-kernel must both name one with the series"
-        )),
-        false if !virtual_ticks.is_empty() => {
-            Some(format!("CPUs {virtual_ticks} have virtual ticks"))
-        }
-        _ if mode.poll && said.idle_driver != "haltpoll" => Some(format!(
-            "its idle driver is '{}', not haltpoll\nhint: --kernel must name one with \
-             CONFIG_HALTPOLL_CPUIDLE",
-            said.idle_driver
-        )),
+        None if !found.is_empty() => Some(format!("CPUs {found} have {what}")),
         _ => None,
     }
+}
+
+fn wrong_driver(mode: Mode, said: &Observed) -> Option<String> {
+    let driver = &said.idle_driver;
+    (mode.poll && driver != "haltpoll").then(|| {
+        format!(
+            "its idle driver is '{driver}', not haltpoll\nhint: --kernel must name one with \
+             CONFIG_HALTPOLL_CPUIDLE"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -113,21 +132,26 @@ mod tests {
         fault(mode.parse().unwrap(), 2, &parse(probed, unknown))
     }
 
-    const PLAIN: (&str, &str) = ("\nnone\n", "HOME=/ TERM=linux");
-    const VIRTUAL: (&str, &str) = ("0-1\nhaltpoll\n", "HOME=/ TERM=linux");
-    const STOCK: (&str, &str) = ("\n\n", "no-paratick tick_restart_twice tickless_stop HOME=/");
+    const PLAIN: (&str, &str) = ("\n\nnone\n", "HOME=/ TERM=linux");
+    const TICKS: (&str, &str) = ("0-1\n\nhaltpoll\n", "HOME=/ TERM=linux");
+    const UNTIL: (&str, &str) = ("0-1\n0-1\nhaltpoll\n", "HOME=/ TERM=linux");
+    const STOCK: (&str, &str) =
+        ("\n\n\n", "no-paratick tick_restart_twice tickless_stop no-halt-until HOME=/");
 
     #[test]
     fn a_guest_in_its_mode_has_no_fault() {
         for mode in ["periodic", "tickless", "tickless-stop"] {
             assert_eq!(fault_of(mode, PLAIN), None);
         }
-        assert_eq!(fault_of("paratick+poll", VIRTUAL), None);
+        assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
+        assert_eq!(fault_of("paratick+poll", UNTIL), None);
     }
 
     #[test]
     fn a_stock_kernel_is_tickless_without_being_told_how() {
         assert_eq!(fault_of("tickless", STOCK), None);
+        // A kernel with virtual ticks alone has nothing that no-halt-until would switch off.
+        assert_eq!(fault_of("paratick-ticks", (TICKS.0, "no-halt-until")), None);
         let series_only = (STOCK.0, "tick_restart_twice tickless_stop");
         assert!(fault_of("tickless", series_only).unwrap().contains("tick_restart_twice"));
     }
@@ -135,9 +159,13 @@ mod tests {
     #[test]
     fn a_mode_that_the_kernel_ignored_is_told() {
         assert!(fault_of("paratick", PLAIN).unwrap().contains("'0-1' should be"));
-        assert!(fault_of("paratick", ("0\n\n", "")).is_some());
+        assert!(fault_of("paratick-ticks", ("0\n\n\n", "")).is_some());
+        let no_deadlines = fault_of("paratick", TICKS).unwrap();
+        assert!(no_deadlines.contains("halt-until are '' where '0-1'"), "{no_deadlines}");
+        assert!(fault_of("paratick", ("0-1\n0\n\n", "")).is_some());
+        assert!(fault_of("paratick-ticks", UNTIL).unwrap().contains("0-1 have halt-until"));
         assert!(fault_of("tickless-stop", STOCK).unwrap().contains("tickless_stop"));
-        assert!(fault_of("tickless", VIRTUAL).is_some());
+        assert!(fault_of("tickless", TICKS).is_some());
         assert!(fault_of("tickless+poll", PLAIN).unwrap().contains("haltpoll"));
     }
 }

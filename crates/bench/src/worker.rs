@@ -2,44 +2,27 @@
 //! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
 
 use super::{
-    prepared::Prepared,
     sample,
     schedule::{counts_idle_entries, Measured, Worker},
+    settings::Settings,
     verify,
     workloads::{self, Completed, Run},
 };
 use anyhow::{bail, Context, Result};
-use paratick_build::{
-    progress::{Events, Warning},
-    tools::Tools,
-};
 use paratick_core::{
+    event::{Events, Warning},
     exits::WindowCounts,
     results::{Boot, Plan, PlannedWorkload, Sample},
-    size::Size,
     subject::HostSettings,
     wire::{Disk, GuestConfig},
 };
 use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
-use std::{path::PathBuf, sync::Arc};
-
-/// What guests are made of.
-#[derive(Clone)]
-pub struct GuestPattern {
-    pub kernel: PathBuf,
-    pub memory: Size,
-    /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
-    pub disk: Option<Size>,
-    pub append: Vec<String>,
-    /// What its programs need.
-    pub prepared: Arc<Prepared>,
-}
 
 /// A host that is booted when it is first needed, and again after a guest has failed on it.
 pub struct HostWorker<'a> {
     pub spec: HostSpec,
-    pub tools: &'a Tools,
-    pub guest: GuestPattern,
+    pub settings: &'a Settings,
+    /// Without what hung in a guest.
     pub plan: Plan,
     pub host: Option<CountingHost>,
 }
@@ -59,7 +42,7 @@ impl HostWorker<'_> {
             self.host = None;
         }
         if self.host.is_none() {
-            let host = Host::boot(self.spec.clone(), self.tools, events)?;
+            let host = Host::boot(self.spec.clone(), &self.settings.tools, events)?;
             verify::check_host(&host)?;
             if host.world_switches().is_none() {
                 events(Warning::WorldSwitchesNotCounted.into());
@@ -70,11 +53,10 @@ impl HostWorker<'_> {
     }
 
     fn guest_spec(&self, boot: Boot) -> GuestConfig {
-        let (pattern, plan) = (&self.guest, &self.plan);
-        let mut spec =
-            GuestConfig::new(&pattern.kernel, plan.vcpus, pattern.memory, boot.subject.mode);
-        spec.append = pattern.append.clone();
-        spec.disk = pattern.disk.map(Disk::Memory);
+        let (settings, plan, mode) = (self.settings, &self.plan, boot.subject.mode);
+        let memory = settings.set.memory;
+        let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
+        spec.disk = settings.set.disk.map(Disk::Memory);
         if plan.guests > 1 {
             // All on the same pCPUs: CPU 0 is the host's own.
             spec.pins = (1..=plan.vcpus).collect();
@@ -84,8 +66,8 @@ impl HostWorker<'_> {
 
     fn in_guests(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         let spec = self.guest_spec(boot);
-        let agent = self.tools.agent.display().to_string();
-        let (plan, prepared) = (self.plan.clone(), self.guest.prepared.clone());
+        let (settings, plan) = (self.settings, self.plan.clone());
+        let agent = settings.tools.agent.display().to_string();
         let on = self.host(boot.subject.host, &mut |_| ())?;
         on.begin()?;
         let guests: Vec<Guest> =
@@ -96,7 +78,7 @@ impl HostWorker<'_> {
         in_effect()?;
         ran();
         let Completed { runs, mut problems, hung } =
-            workloads::all(&guests, &agent, &plan, &prepared, ran)?;
+            workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?;
         let samples = on.join(&guests, &runs, boot)?;
         let mut idle_entries = Vec::new();
         if counts_idle_entries(boot, &plan) && hung.is_none() {

@@ -17,11 +17,9 @@ use std::{
 /// Show what changed from one results file to another
 ///
 /// A change is significant, large enough to matter, and beyond the noise; docs/comparing.md says
-/// how each
-/// is decided.  Exit codes: 0 the files were compared, 1 with --fail-on and such a change, 2 wrong
-/// usage, a file that cannot be read, or nothing in common, 69 with --fail-on and too little
-/// measured
-/// to conclude anything.
+/// how each is decided.  Exit codes: 0 the files were compared, 1 with --fail-on and such a change,
+/// 2 wrong usage, a file that cannot be read, or nothing in common, 69 with --fail-on and too
+/// little measured to conclude anything.
 #[derive(clap::Args)]
 pub struct Args {
     /// Results before the change

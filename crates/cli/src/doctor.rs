@@ -2,7 +2,7 @@
 //! `paratick doctor`: what is missing on this machine, and how to get it.
 
 use crate::{errors::COULD_NOT_RUN, options::Format};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use paratick_build::{cache, requirements};
 use paratick_core::size::Size;
 use paratick_machine::accel::{self, Accel};
@@ -62,43 +62,22 @@ fn examine() -> Result<Report> {
     let mut items = vec![];
     for package in packages {
         let found = package.look();
-        let otherwise = match package.optional {
-            true => State::Absent,
-            false => State::Missing,
-        };
+        let otherwise = if package.optional { State::Absent } else { State::Missing };
         if found.is_err() && !package.optional {
             wanted.push(package.name.clone());
         }
-        items.push(item(
-            &package.group,
-            &package.name,
-            otherwise,
-            found,
-            &format!("apt-get install {}", package.name),
-        ));
+        let get = format!("apt-get install {}", package.name);
+        items.push(item(&package.group, &package.name, otherwise, found, &get));
     }
-    items.push(item(
-        "machine",
-        "disk",
-        State::Missing,
-        disk(),
-        "free some, or set PARATICK_CACHE to a folder elsewhere",
-    ));
-    items.push(item(
-        "machine",
-        "memory",
-        State::Missing,
-        memory(),
-        "end other programs, or use a larger machine",
-    ));
-    items.push(item(
-        "machine",
-        "nested KVM",
-        State::Absent,
-        nested_kvm(),
-        "nothing: the lab emulates, which is slower",
-    ));
-    items.push(item("machine", "root", State::Absent, root(), "sudo; only --host here needs it"));
+    let machine = [
+        ("disk", State::Missing, disk(), "free some, or set PARATICK_CACHE to a folder elsewhere"),
+        ("memory", State::Missing, memory(), "end other programs, or use a larger machine"),
+        ("nested KVM", State::Absent, nested_kvm(), "nothing: the lab emulates, which is slower"),
+        ("root", State::Absent, root(), "sudo; only --host here needs it"),
+    ];
+    for (name, otherwise, found, get) in machine {
+        items.push(item("machine", name, otherwise, found, get));
+    }
     Ok(Report {
         ok: items.iter().all(|item| item.state != State::Missing),
         items,
@@ -135,25 +114,16 @@ fn disk() -> Result<String, String> {
 }
 
 fn memory() -> Result<String, String> {
-    let free = || -> Result<u64> {
-        let text = fs_err::read_to_string("/proc/meminfo")?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next());
-        Ok(kib.context("/proc/meminfo has no MemAvailable")?.parse::<u64>()? << 10)
-    };
-    match free() {
-        Ok(free) => enough(free, MEMORY, "available"),
-        Err(error) => Err(format!("{error:#}")),
-    }
+    let free = paratick_bench::available_memory();
+    enough(free.ok_or("/proc/meminfo has no MemAvailable")?, MEMORY, "available")
 }
 
 fn enough(have: u64, need: Size, what: &str) -> Result<String, String> {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let have_text = format!("{:.1} GiB {what}", gib(have));
-    if have >= need.bytes() {
-        Ok(have_text)
-    } else {
-        Err(format!("{have_text}, {:.1} needed", gib(need.bytes())))
+    match have >= need.bytes() {
+        true => Ok(have_text),
+        false => Err(format!("{have_text}, {:.1} needed", gib(need.bytes()))),
     }
 }
 
@@ -166,10 +136,9 @@ fn nested_kvm() -> Result<String, String> {
 }
 
 fn root() -> Result<String, String> {
-    if rustix::process::geteuid().is_root() {
-        Ok("yes".into())
-    } else {
-        Err("no".into())
+    match rustix::process::geteuid().is_root() {
+        true => Ok("yes".into()),
+        false => Err("no".into()),
     }
 }
 

@@ -44,10 +44,7 @@ pub enum Verb {
 
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::Build { unfixed } => build(match unfixed {
-            true => Variant::Unfixed,
-            false => Variant::Fixed,
-        }),
+        Verb::Build { unfixed } => build(if unfixed { Variant::Unfixed } else { Variant::Fixed }),
         Verb::Status => status(),
         Verb::Stress { qemu, unfixed, kernel } => try_hard(qemu, unfixed, kernel),
     }
@@ -81,24 +78,19 @@ fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<
         outln!("taken     {} interrupts", outcome.counts.taken)?;
     }
     outln!("took      {} s", outcome.took.as_secs())?;
-    Ok(match outcome.verdict {
+    let (what, lacks) = match outcome.verdict {
         Verdict::Sound => {
             outln!("sound: no interrupt was delivered twice, and nothing hung")?;
-            ExitCode::SUCCESS
+            return Ok(ExitCode::SUCCESS);
         }
-        Verdict::Duplicates => {
-            outln!("BROKEN: the nested guest took more interrupts than KVM had injected")?;
-            outln!("hint: this QEMU lacks emulator/patches/0001-*.patch; see emulator/README.md")?;
-            ExitCode::FAILURE
-        }
-        Verdict::Hung(why) => {
-            outln!("BROKEN: the nested guest hung: {why}")?;
-            outln!(
-                "hint: this QEMU may lack emulator/patches/0001-*.patch; see emulator/README.md"
-            )?;
-            ExitCode::FAILURE
-        }
-    })
+        Verdict::Duplicates => ("took more interrupts than KVM had injected".to_string(), "lacks"),
+        Verdict::Hung(why) => (format!("hung: {why}"), "may lack"),
+    };
+    outln!(
+        "BROKEN: the nested guest {what}\n\
+         hint: this QEMU {lacks} emulator/patches/0001-*.patch; see emulator/README.md"
+    )?;
+    Ok(ExitCode::FAILURE)
 }
 
 fn program(qemu: &Path) -> Result<PathBuf> {

@@ -3,7 +3,7 @@
 
 use crate::print::{errln, printable, ReaderGone};
 use clap::{error::ErrorKind, CommandFactory};
-use std::{fmt, process::ExitCode};
+use std::process::ExitCode;
 
 /// What could not be run (sysexits' EX_UNAVAILABLE), as opposed to 1: it ran, and the answer is no.
 pub const COULD_NOT_RUN: u8 = 69;
@@ -13,16 +13,9 @@ const WRONG_USAGE: u8 = 2;
 const NOBODY_READS: u8 = 141;
 
 /// The user's mistake, found after parsing.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Usage(String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 pub fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
@@ -34,10 +27,7 @@ pub fn failed(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(NOBODY_READS);
     }
     errln!("{}", printable(format_args!("error: {error:#}")));
-    ExitCode::from(match error.is::<Usage>() {
-        true => WRONG_USAGE,
-        false => COULD_NOT_RUN,
-    })
+    ExitCode::from(if error.is::<Usage>() { WRONG_USAGE } else { COULD_NOT_RUN })
 }
 
 /// Shows the help that was asked for; or why the arguments cannot be parsed, with a hint like every

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use paratick_build::kernel::{
     self,
     check::{Check, Outcome},
-    export, tree, Changes, Variant,
+    export, tree, Changes, Person, Variant,
 };
 use paratick_core::event::Event;
 use std::{
@@ -25,7 +25,19 @@ pub enum Verb {
     /// then write it back with `paratick kernel export`.
     Tree(Place),
     /// Rewrite the patches in kernel/series from the tree
-    Export(Place),
+    ///
+    /// What is kept there is signed off by nobody: that is for whoever sends a patch, with
+    /// --signoff.
+    Export {
+        #[command(flatten)]
+        at: Place,
+        /// Write a copy to send instead: every patch from, and signed off by, this person
+        #[arg(long, value_name = "'NAME <MAIL>'", requires = "output")]
+        signoff: Option<Person>,
+        /// Where that copy goes: a new folder, which gets a folder for each series
+        #[arg(long, value_name = "DIR", requires = "signoff")]
+        output: Option<PathBuf>,
+    },
     /// Check each series: files, exact application, round trip, checkpatch, and that each patch
     /// compiles
     Check {
@@ -48,6 +60,9 @@ pub enum Verb {
         /// Configuration fragment to merge into tinyconfig instead of those of the base
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Rate of the tick [default: 250]; kernel/config/hzN.config has what that takes
+        #[arg(long, value_name = "HZ")]
+        hz: Option<u32>,
     },
     /// Build a KVM selftest from the patched source and print where the program is
     Selftest {
@@ -79,11 +94,14 @@ impl Place {
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Tree(at) => make_tree(&at.base, &at.dir()?)?,
-        Verb::Export(at) => export(&at.base, &at.dir()?)?,
+        Verb::Export { at, signoff, output } => {
+            let copy = signoff.zip(output);
+            export(&at.base, &at.dir()?, copy)?;
+        }
         Verb::Check { base, quick } => return check(&base, quick),
-        Verb::Build { base, unpatched, up_to, config } => {
+        Verb::Build { base, unpatched, up_to, config, hz } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            build(&base, variant, &Changes { up_to, config })?;
+            build(&base, variant, &Changes { up_to, config, hz })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }
@@ -98,9 +116,17 @@ fn make_tree(base: &str, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn export(base: &str, dir: &Path) -> Result<()> {
+/// `copy` says who sends one, and where it goes.
+fn export(base: &str, dir: &Path, copy: Option<(Person, PathBuf)>) -> Result<()> {
     let mut progress = Progress::new();
-    let exported = export::export(base, dir, &mut |event| progress.show(event))?;
+    let mut events = |event: Event| progress.show(event);
+    let exported = match copy {
+        Some((sender, to)) => {
+            let to = std::path::absolute(to)?;
+            export::for_sending(base, dir, &sender, &to, &mut events)?
+        }
+        None => export::export(base, dir, &mut events)?,
+    };
     drop(progress);
     for folder in exported {
         outln!("{}:", folder.dir.display())?;

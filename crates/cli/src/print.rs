@@ -28,16 +28,9 @@ macro_rules! errln {
 pub(crate) use {errln, out, outln};
 
 /// Whoever read the output has gone away while a command still makes more.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads standard output any more")]
 pub struct ReaderGone;
-
-impl Display for ReaderGone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads standard output any more")
-    }
-}
-
-impl std::error::Error for ReaderGone {}
 
 pub fn write(text: Arguments) -> Result<()> {
     match stdout().lock().write_all(printable(text).as_bytes()) {

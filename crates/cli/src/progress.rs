@@ -6,7 +6,7 @@ use crate::{
     words,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use paratick_build::progress::Event;
+use paratick_core::event::Event;
 use std::{
     io::IsTerminal,
     time::{Duration, Instant},

@@ -7,7 +7,11 @@ use paratick_core::{
     results::{Cell, Figure},
     stats::{Comparison, Method, Verdict},
 };
+use std::fmt;
 
+/// The paper's.
+pub const PARATICK_TICKS: Mode = plain(TickMode::ParatickTicks);
+/// With halt-until.
 pub const PARATICK: Mode = plain(TickMode::Paratick);
 pub const TICKLESS: Mode = plain(TickMode::Tickless);
 pub const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
@@ -18,8 +22,44 @@ const fn plain(tick: TickMode) -> Mode {
     Mode { tick, poll: false }
 }
 
-/// What paratick is held against: the paper's baseline first, then today's.
+/// What is held against the baselines: the paper's first, then ours.
+pub const OURS: [Mode; 2] = [PARATICK_TICKS, PARATICK];
+/// What they are held against: the paper's baseline first, then today's.
 pub const BASELINES: [Mode; 2] = [TICKLESS_STOP, TICKLESS];
+
+/// One of ours, and what it is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versus {
+    pub mode: Mode,
+    pub baseline: Mode,
+}
+
+/// What the paper compares.
+pub const PAPERS: Versus = Versus { mode: PARATICK_TICKS, baseline: TICKLESS_STOP };
+
+impl Versus {
+    /// Of both modes of ours with `baseline`.
+    pub fn against(baseline: Mode) -> [Versus; 2] {
+        OURS.map(|mode| Versus { mode, baseline })
+    }
+
+    /// Of `mode` with every baseline.
+    pub fn of(mode: Mode) -> impl Iterator<Item = Versus> {
+        BASELINES.into_iter().map(move |baseline| Versus { mode, baseline })
+    }
+
+    /// By baseline, and with each the paper's mode before ours.
+    pub fn all() -> impl Iterator<Item = Versus> {
+        BASELINES.into_iter().flat_map(Versus::against)
+    }
+}
+
+/// `paratick against tickless`.
+impl fmt::Display for Versus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} against {}", self.mode, self.baseline)
+    }
+}
 
 /// A ratio to a baseline, with its interval and what it shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,12 +115,13 @@ impl Metric {
     pub fn of(self, cell: &Cell, baseline: Mode) -> Option<Change> {
         // On a host with the same settings.
         let baseline = cell.subject.with(baseline);
-        let versus = |figure| cell.versus(baseline, figure).map(Change::from);
-        match self {
+        let versus = |figure| cell.versus(baseline, figure);
+        let compared = match self {
             Metric::Exits => versus(Figure::Exits),
-            Metric::Throughput => versus(Figure::CpuNs).map(Change::inverse),
+            Metric::Throughput => versus(Figure::CpuNs).map(Comparison::inverse),
             Metric::Time => versus(Figure::DurationNs),
-        }
+        };
+        compared.map(Change::from)
     }
 
     pub fn outcome(self, change: Option<Change>) -> Outcome {
@@ -110,21 +151,6 @@ impl From<Comparison> for Change {
 }
 
 impl Change {
-    /// Of what is inversely proportional.
-    pub fn inverse(self) -> Change {
-        Change {
-            ratio: 1.0 / self.ratio,
-            low: 1.0 / self.high,
-            high: 1.0 / self.low,
-            method: self.method,
-            verdict: match self.verdict {
-                Verdict::Less => Verdict::More,
-                Verdict::More => Verdict::Less,
-                other => other,
-            },
-        }
-    }
-
     /// [`Change::sized`], with `≈` where no difference is shown, in brackets where there are too
     /// few boots to conclude anything.
     pub fn text(self) -> String {
@@ -137,8 +163,7 @@ impl Change {
     }
 
     /// `−52 % [−54..−50]` or `×18.2 [15.0..20.3]`.  A bound that decides shows on which side of 0
-    /// it
-    /// is.
+    /// it is.
     pub fn sized(self) -> String {
         let factor = self.ratio >= number::FACTOR;
         let write = |ratio: f64| match factor {
@@ -173,8 +198,7 @@ const Z: f64 = 1.96;
 /// The geometric mean of ratios that were measured independently, with the interval that follows
 /// from theirs: the errors of the logarithms add as squares.  It says how well these workloads were
 /// measured, not how others would do.  A range is taken as if it were a 95 % interval, which it is
-/// not:
-/// [`Change::method`] says so.  None of none, and none where a ratio is not positive.
+/// not: [`Change::method`] says so.  None of none, and none where a ratio is not positive.
 pub fn geometric_mean(changes: &[Change]) -> Option<Change> {
     let count = changes.len() as f64;
     if changes.is_empty() {
@@ -196,11 +220,9 @@ pub fn geometric_mean(changes: &[Change]) -> Option<Change> {
             true => Method::Bootstrap,
             false => Method::Range,
         },
-        verdict: match () {
-            () if changes.iter().any(few) => Verdict::TooFewSamples,
-            () if high < 1.0 => Verdict::Less,
-            () if low > 1.0 => Verdict::More,
-            () => Verdict::NoDifferenceShown,
+        verdict: match changes.iter().any(few) {
+            true => Verdict::TooFewSamples,
+            false => Verdict::of(low, high),
         },
     })
 }
@@ -218,17 +240,21 @@ mod tests {
     use paratick_core::stats::{compare, Observation};
 
     fn change(ratio: f64, low: f64, high: f64) -> Change {
-        let verdict = match () {
-            () if high < 1.0 => Verdict::Less,
-            () if low > 1.0 => Verdict::More,
-            () => Verdict::NoDifferenceShown,
-        };
-        Change { ratio, low, high, method: Method::Bootstrap, verdict }
+        Change { ratio, low, high, method: Method::Bootstrap, verdict: Verdict::of(low, high) }
     }
 
     #[test]
     fn half_the_cpu_time_is_twice_the_throughput() {
-        let throughput = change(0.5, 0.4, 0.8).inverse();
+        let spent = Comparison {
+            ratio: 0.5,
+            low: 0.4,
+            high: 0.8,
+            samples: 6,
+            baseline_samples: 6,
+            method: Method::Bootstrap,
+            verdict: Verdict::Less,
+        };
+        let throughput = Change::from(spent.inverse());
         assert_eq!((throughput.ratio, throughput.low, throughput.high), (2.0, 1.25, 2.5));
         assert_eq!(Metric::Throughput.outcome(Some(throughput)), Outcome::Wins);
         assert_eq!(Metric::Time.outcome(Some(throughput)), Outcome::Loses);

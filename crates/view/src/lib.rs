@@ -39,24 +39,3 @@ pub fn html(input: &Input) -> Result<String, RenderError> {
     let selection = set::Selection::new(&input.results);
     Ok(page::render(&section::page(input, &selection))?)
 }
-
-#[cfg(test)]
-mod tests {
-    use paratick_core::results::{Environment, Plan, PlannedWorkload, Results, SCHEMA};
-
-    pub fn empty() -> Results {
-        let subjects: [paratick_core::subject::Subject; 0] = [];
-        let workloads: [PlannedWorkload; 0] = [];
-        Results {
-            schema: SCHEMA.into(),
-            tool_version: String::new(),
-            bench: "quick".into(),
-            command: Vec::new(),
-            started: String::new(),
-            plan: Plan::new(1, subjects, workloads, 1, 1),
-            environment: Environment::default(),
-            cells: Vec::new(),
-            problems: Vec::new(),
-        }
-    }
-}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers as people read them.
 
-use paratick_core::{stats::Summary, units::Nanos};
+use paratick_core::{model::Range, stats::Summary, units::Nanos};
 
 /// What stands where nothing was measured.
 pub const NOTHING: &str = "–";
@@ -106,6 +106,11 @@ pub fn range(low: f64, middle: f64, high: f64, write: impl Fn(f64) -> String) ->
         true => middle,
         false => format!("{middle} {}", ends(&low, &high)),
     }
+}
+
+/// What a model predicts: `2 488 [1 995..2 981]`.
+pub fn ranged(predicted: Option<Range>) -> String {
+    or_nothing(predicted, |it| range(it.least, it.likely, it.most, whole))
 }
 
 /// `[4 100..4 150]`

@@ -87,9 +87,9 @@ pub fn of_means<'a>(averages: impl IntoIterator<Item = &'a Option<Change>>) -> O
 /// Results for which `words` has the same to say, named together.
 fn by_words(selection: &Selection, words: impl Fn(&Results) -> Option<String>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for set in selection.all() {
-        for results in set.by_cost() {
-            let name = match set.by_cost().len() {
+    for set in &selection.sets {
+        for results in &set.by_cost {
+            let name = match set.by_cost.len() {
                 1 => set.name(),
                 _ => format!("{} at {} ns", set.name(), cost_ns(results)),
             };

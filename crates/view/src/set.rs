@@ -2,7 +2,7 @@
 //! Which of the files given is for what.
 
 use crate::{
-    change::{geometric_mean, Change, Metric, PARATICK, TICKLESS_STOP},
+    change::{geometric_mean, Change, Metric, Versus, PAPERS},
     number, paper,
 };
 use paratick_core::{
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Set<'a> {
     /// By cost, the lowest first; never empty.
-    by_cost: Vec<&'a Results>,
+    pub by_cost: Vec<&'a Results>,
 }
 
 impl<'a> Set<'a> {
@@ -27,10 +27,6 @@ impl<'a> Set<'a> {
     /// The one that figures are drawn from: the middle of the costs.
     pub fn main(&self) -> &'a Results {
         self.by_cost[self.by_cost.len() / 2]
-    }
-
-    pub fn by_cost(&self) -> &[&'a Results] {
-        &self.by_cost
     }
 
     pub fn bench(&self) -> &'a str {
@@ -78,25 +74,34 @@ impl<'a> Set<'a> {
         groups
     }
 
-    /// What paratick changes against `baseline`: of each workload that has both modes.
-    pub fn changes(&self, metric: Metric, baseline: Mode) -> Vec<(&'a str, Option<Change>)> {
+    /// Each workload that has both modes, with its cells of the mode and of its baseline.
+    pub fn pairs(&self, versus: Versus) -> Vec<(&'a str, &'a Cell, &'a Cell)> {
         let results = self.main();
-        let workloads = self.workloads().into_iter().map(|(name, _)| name);
-        workloads
-            .filter(|name| results.cell(name, baseline).is_some())
-            .filter_map(|name| Some((name, metric.of(results.cell(name, PARATICK)?, baseline))))
-            .collect()
+        let cell = |name, mode| results.cell(name, mode);
+        let cells = |name| Some((name, cell(name, versus.mode)?, cell(name, versus.baseline)?));
+        self.workloads().into_iter().filter_map(|(name, _)| cells(name)).collect()
     }
 
-    pub fn average(&self, metric: Metric, baseline: Mode) -> Option<Change> {
-        average(&self.changes(metric, baseline))
+    /// Those of our modes that were measured beside `baseline`, with it.
+    pub fn versus(&self, baseline: Mode) -> Vec<Versus> {
+        let all = Versus::against(baseline).into_iter();
+        all.filter(|versus| !self.pairs(*versus).is_empty()).collect()
     }
 
-    /// The paper's average; it has none against today's kernel.
-    pub fn printed(&self, metric: Metric, baseline: Mode) -> Option<f64> {
-        let averages = paper::averages_of(self.bench(), self.vcpus());
-        let averages = averages.filter(|_| baseline == TICKLESS_STOP);
-        averages.map(|averages| averages.of(metric))
+    /// What the mode changes against its baseline.
+    pub fn changes(&self, metric: Metric, versus: Versus) -> Vec<(&'a str, Option<Change>)> {
+        let pairs = self.pairs(versus).into_iter();
+        pairs.map(|(name, mode, _)| (name, metric.of(mode, versus.baseline))).collect()
+    }
+
+    pub fn average(&self, metric: Metric, versus: Versus) -> Option<Change> {
+        average(&self.changes(metric, versus))
+    }
+
+    /// The paper's average; it has none of our mode, and none against today's kernel.
+    pub fn printed(&self, metric: Metric, versus: Versus) -> Option<f64> {
+        let average = paper::average(self.bench(), self.vcpus(), metric);
+        average.filter(|_| versus == PAPERS)
     }
 
     /// A benchmark with the workload of the paper's suite that it stands for.
@@ -177,7 +182,7 @@ pub fn cost_ns(results: &Results) -> u32 {
 
 #[derive(Clone, Debug, Default)]
 pub struct Selection<'a> {
-    sets: Vec<Set<'a>>,
+    pub sets: Vec<Set<'a>>,
 }
 
 impl<'a> Selection<'a> {
@@ -199,10 +204,6 @@ impl<'a> Selection<'a> {
 
     pub fn of<'s>(&'s self, bench: &'s str) -> impl Iterator<Item = &'s Set<'a>> + 's {
         self.sets.iter().filter(move |set| set.bench() == bench)
-    }
-
-    pub fn all(&self) -> &[Set<'a>] {
-        &self.sets
     }
 
     /// Every file that is shown.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A table as a value.  [`Table::text`] writes it for a terminal, page.html for a browser: both
-//! have
-//! the same rows, columns and numbers.
+//! have the same rows, columns and numbers.
 
 use crate::number;
 use comfy_table::{presets, CellAlignment};

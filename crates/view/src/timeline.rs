@@ -14,14 +14,6 @@ pub struct Line {
     pub cycle: IdleCycle,
 }
 
-impl std::ops::Deref for Line {
-    type Target = IdleCycle;
-
-    fn deref(&self) -> &IdleCycle {
-        &self.cycle
-    }
-}
-
 /// All that a results file has.
 pub fn lines(results: &Results) -> Vec<Line> {
     let line = |(cell, cycle): (&paratick_core::results::Cell, &IdleCycle)| Line {
@@ -62,7 +54,7 @@ pub struct Phase {
 
 /// The line without gaps.  Before the first exit the guest runs.
 pub fn phases(line: &Line) -> Vec<Phase> {
-    let events = &line.chosen.events;
+    let events = &line.cycle.chosen.events;
     let tells_sleep = events.iter().any(|event| event.what == What::Sleep);
     let (mut who, mut from_ns) = (Who::Guest, 0);
     let mut phases = Vec::new();
@@ -81,7 +73,7 @@ pub fn phases(line: &Line) -> Vec<Phase> {
             (who, from_ns) = (next, event.t_ns);
         }
     }
-    push(&mut phases, who, from_ns, line.chosen.length_ns());
+    push(&mut phases, who, from_ns, line.cycle.chosen.length_ns());
     phases
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
-use paratick_core::results::{Environment, SCHEMA};
+use paratick_core::mode::Mode;
 
 /// A worker in which nothing runs: it notes its turns and fails where it is told to.
 #[derive(Default)]
@@ -35,35 +35,10 @@ impl Worker for Rehearsal {
 }
 
 fn results(rounds: u32) -> Results {
-    let workload = |name: &str| PlannedWorkload {
-        workload: name.into(),
-        work: 10,
-        unit: "things".into(),
-        program: None,
-    };
-    Results {
-        schema: SCHEMA.into(),
-        tool_version: String::new(),
-        bench: "quick".into(),
-        command: Vec::new(),
-        started: String::new(),
-        plan: Plan {
-            vcpus: 2,
-            guests: 1,
-            subjects: ["periodic", "tickless", "paratick"]
-                .map(|mode| mode.parse().unwrap())
-                .to_vec(),
-            workloads: vec![workload("cpu"), workload("idle")],
-            rounds,
-            repeats: 2,
-            idle_entries: false,
-            rounds_at_most: None,
-            precision: None,
-        },
-        environment: Environment::default(),
-        cells: Vec::new(),
-        problems: Vec::new(),
-    }
+    let subjects: [Mode; 3] =
+        ["periodic", "tickless", "paratick"].map(|mode| mode.parse().unwrap());
+    let workloads = ["cpu", "idle"].map(|name| PlannedWorkload::new(name, 10, "things"));
+    Results::new("quick", Plan::new(2, subjects, workloads, rounds, 2))
 }
 
 fn rehearse(results: &mut Results, fail: Vec<usize>) -> (Vec<Boot>, usize, Vec<bool>) {

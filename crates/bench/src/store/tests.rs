@@ -1,38 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
-use paratick_core::results::{Environment, Plan, PlannedWorkload, Sample, SCHEMA};
+use paratick_core::{
+    mode::Mode,
+    results::{Plan, PlannedWorkload, Sample},
+};
 
 fn fresh(agent: &str) -> Results {
-    Results {
-        schema: SCHEMA.into(),
-        tool_version: String::new(),
-        bench: "quick".into(),
-        command: Vec::new(),
-        started: "2026-01-01T00:00:00Z".into(),
-        plan: Plan {
-            vcpus: 2,
-            guests: 1,
-            subjects: vec!["tickless".parse().unwrap()],
-            workloads: vec![PlannedWorkload {
-                workload: "cpu".into(),
-                work: 1,
-                unit: "loops".into(),
-                program: None,
-            }],
-            rounds: 1,
-            repeats: 2,
-            idle_entries: false,
-            rounds_at_most: None,
-            precision: None,
-        },
-        environment: Environment {
-            hashes: [("agent".to_string(), agent.to_string())].into(),
-            ..Environment::default()
-        },
-        cells: Vec::new(),
-        problems: Vec::new(),
-    }
+    let workload = PlannedWorkload::new("cpu", 1, "loops");
+    let mut results = Results::new("quick", Plan::new(2, [tickless()], [workload], 1, 2));
+    results.environment.hashes.insert("agent".into(), agent.into());
+    results
+}
+
+fn tickless() -> Mode {
+    "tickless".parse().unwrap()
 }
 
 fn measured(samples: u32) -> Results {

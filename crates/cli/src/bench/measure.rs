@@ -13,14 +13,12 @@ use anyhow::Result;
 use paratick_bench::{
     self,
     prepared::{self, Prepared},
-    timeline, BadOutput, Kernel, Outcome, Settings,
+    timeline, BadOutput, Outcome, Settings,
 };
-use paratick_build::{
-    progress::{Event, Events, Step, Warning},
-    tools::{self, Tools},
-};
+use paratick_build::tools;
 use paratick_core::{
     catalogue::sets::Set,
+    event::{Event, Events, Step, Warning},
     mode::{Mode, TickMode},
     results::Results,
     stats::MIN_VERDICT,
@@ -53,18 +51,9 @@ pub struct Bench {
     pub(super) prepare_limit: Duration,
 }
 
-/// What guests and hosts are made of.
-struct Parts {
-    tools: Tools,
-    prepared: Arc<Prepared>,
-    kernel: Kernel,
-    host_kernel: Option<Kernel>,
-}
-
 impl Bench {
     /// Replaces what the user chose in each of the bench's `sets`, and checks everything that can
-    /// be
-    /// checked before anything is built or booted.
+    /// be checked before anything is built or booted.
     pub fn new(
         options: Common,
         name: &'static str,
@@ -139,14 +128,14 @@ impl Bench {
         // First: a program of the user's own that cannot run is found out before anything is built.
         let workloads = self.sets.iter().flat_map(|set| &set.plan.workloads);
         let prepared = prepared::ensure(workloads, self.prepare_limit, &mut events)?;
-        let parts = self.parts(prepared, &mut events)?;
+        let settings = self.settings(prepared, &mut events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
                 let set = &set.name;
                 events(Step::BeginningSet { set, number, sets }.into());
             }
-            paratick_bench::run(&self.settings(set, &parts), &mut events).map_err(as_usage)
+            paratick_bench::run(&settings(set), &mut events).map_err(as_usage)
         });
         measured.collect()
     }
@@ -164,13 +153,12 @@ impl Bench {
 
     /// Writes a report of everything measured, with a time line; returns where it is.
     fn report(&self, outcomes: &[Outcome]) -> Result<PathBuf> {
-        let beside = |name: &str| match self.written {
-            Written::Folder => self.output.join(name),
-            Written::File => self.output.with_extension(name),
-        };
+        let output = &self.output;
         let (page, timeline) = match self.written {
-            Written::Folder => (beside("report.html"), beside("timeline.json")),
-            Written::File => (beside("html"), beside("timeline.json")),
+            Written::Folder => (output.join("report.html"), output.join("timeline.json")),
+            Written::File => {
+                (output.with_extension("html"), output.with_extension("timeline.json"))
+            }
         };
         let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
         // The trace is of a host in the lab.
@@ -191,47 +179,41 @@ impl Bench {
         let mut events = |event: Event| progress.show(event);
         events(Step::TracingModes.into());
         let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
-        let parts = self.parts(Prepared::default(), &mut events)?;
-        let traced = timeline::run(&self.settings(&set, &parts), &mut events)?;
+        let settings = self.settings(Prepared::default(), &mut events)?;
+        let traced = timeline::run(&settings(&set), &mut events)?;
         for problem in &traced.problems {
             events(Warning::Problem(problem).into());
         }
         paratick_bench::write(file, &traced)
     }
 
-    fn parts(&self, prepared: Prepared, events: Events) -> Result<Parts> {
+    /// What each set is measured with; what has to be built for it is built.
+    fn settings(
+        &self,
+        prepared: Prepared,
+        events: Events,
+    ) -> Result<impl Fn(&Set) -> Settings + '_> {
         let host = &self.options.host;
         let tools = host.host.tools(Some(events))?;
         let (kernel, host_kernel) = host.kernels.ensure(events)?;
-        Ok(Parts {
-            tools,
-            prepared: Arc::new(prepared),
-            kernel,
-            host_kernel: host.host.boots().then_some(host_kernel),
+        let prepared = Arc::new(prepared);
+        Ok(move |set: &Set| {
+            let output = self.file_of(set);
+            Settings {
+                set: set.clone(),
+                command: command_line(),
+                kernel: kernel.clone(),
+                host_kernel: host.host.boots().then(|| host_kernel.clone()),
+                tools: tools.clone(),
+                backend: host.host,
+                prepared: prepared.clone(),
+                accel: host.emulation.accel,
+                jobs: self.options.jobs.map(|jobs| jobs as usize),
+                resume: self.resumes(&output),
+                output,
+                started: self.started.clone(),
+            }
         })
-    }
-
-    fn settings(&self, set: &Set, parts: &Parts) -> Settings {
-        let output = self.file_of(set);
-        Settings {
-            bench: set.bench,
-            command: command_line(),
-            plan: set.plan.clone(),
-            kernel: parts.kernel.clone(),
-            host_kernel: parts.host_kernel.clone(),
-            tools: parts.tools.clone(),
-            backend: self.options.host.host,
-            prepared: parts.prepared.clone(),
-            accel: self.options.host.emulation.accel,
-            memory: set.memory,
-            disk: set.disk,
-            exit_cost_ns: set.exit_cost_ns,
-            parallel_clock: set.parallel_clock,
-            jobs: self.options.jobs.map(|jobs| jobs as usize),
-            resume: self.resumes(&output),
-            output,
-            started: self.started.clone(),
-        }
     }
 
     /// Prints what was measured, and says where it is and what is wrong with it.

@@ -33,12 +33,9 @@ pub enum Verb {
     ///
     /// W1 is an idle guest of 16 vCPUs, W3 one whose 16 threads synchronize 1000 times a second by
     /// blocking; W2 and W4 are four such guests on the same 16 pCPUs.  The paper's runs took 10 s;
-    /// of
-    /// virtual time W1 takes as long, W2 and W3 4 s and W4 half a second, and with --quick W3 1 s
-    /// and
-    /// W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one
-    /// second.
-    /// Results go to a folder, one file for each number of guests.
+    /// of virtual time W1 takes as long, W2 and W3 4 s and W4 half a second, and with --quick W3 1
+    /// s and W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one
+    /// second. Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///

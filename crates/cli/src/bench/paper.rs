@@ -9,11 +9,14 @@ use crate::options::Scale as ScaleOption;
 use anyhow::Result;
 use clap::Args;
 use paratick_build::requirements;
-use paratick_core::catalogue::{
-    programs::{self, IoSpec, KernelSpec},
-    sets::{self, GuestSize, Scale, Set},
+use paratick_core::{
+    catalogue::{
+        programs::{self, IoSpec, KernelSpec},
+        sets::{self, GuestSize, Scale, Set},
+    },
+    model::table1,
+    results::PlannedWorkload,
 };
-use paratick_core::results::PlannedWorkload;
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -51,14 +54,14 @@ fn sets_of(scale: Scale) -> Vec<Set> {
         Scale::Quick => &GuestSize::PAPERS[..1],
         Scale::Full => &GuestSize::PAPERS[..],
     };
-    let mut all = sets::table1(sets::TABLE1_VCPUS, scale);
+    let mut all = sets::table1(table1::VCPUS, scale);
     if scale == Scale::Quick {
         // Four guests of 16 vCPUs take longer to boot than to measure.
         all.retain(|set| set.plan.guests == 1);
     }
     all.push(sets::sequential(programs(None), scale));
     let sizes = sizes.iter();
-    all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.vcpus())), scale)));
+    all.extend(sizes.map(|size| sets::multithreaded(*size, programs(Some(size.0)), scale)));
     all.push(sets::io(fio(), programs::IO_DISK, scale));
     // Small blocks have the most exits, so the cost of one matters most there.
     let small = |job: &PlannedWorkload| match scale {

@@ -84,7 +84,7 @@ pub fn sequential(options: Sequential) -> Result<ExitCode> {
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     once(&options.sizes, "size", "--sizes")?;
     let set = |size: &GuestSize| {
-        let programs = options.programs.workloads(Some(size.vcpus()))?;
+        let programs = options.programs.workloads(Some(size.0))?;
         Ok(sets::multithreaded(*size, programs, options.programs.scale.get()))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
@@ -144,17 +144,9 @@ impl Programs {
                      hint: use another name"
                 )));
             }
-            workloads.push(PlannedWorkload {
-                workload: name.clone(),
-                work: 1,
-                unit: "runs".into(),
-                program: Some(Program {
-                    command: command.replace("{threads}", &threads.to_string()),
-                    prepare: None,
-                    stands_for: None,
-                    in_place: self.no_prepare,
-                }),
-            });
+            let command = command.replace("{threads}", &threads.to_string());
+            let program = Program { command, in_place: self.no_prepare, ..Program::default() };
+            workloads.push(PlannedWorkload::run_of(name, program));
         }
         let names: Vec<_> = workloads.iter().map(|planned| &planned.workload).collect();
         once(&names, "program", "--programs and --program")?;

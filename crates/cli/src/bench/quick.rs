@@ -8,7 +8,10 @@ use super::{
 use crate::options::{once, Vcpus};
 use anyhow::Result;
 use clap::Args;
-use paratick_core::catalogue::{sets, workloads::Quick};
+use paratick_core::{
+    catalogue::{sets, workloads},
+    results::PlannedWorkload,
+};
 use std::process::ExitCode;
 
 const WORKLOADS: &str = "idle,cpu,pingpong,barrier,sleep,block";
@@ -18,15 +21,16 @@ pub struct Options {
     #[command(flatten)]
     size: Vcpus,
     /// Workloads to run
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = WORKLOADS)]
-    workloads: Vec<Quick>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = WORKLOADS,
+        value_parser = workloads::quick)]
+    workloads: Vec<PlannedWorkload>,
     #[command(flatten)]
     common: Common,
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    let names: Vec<_> = options.workloads.iter().map(|quick| quick.name).collect();
+    let names: Vec<_> = options.workloads.iter().map(|planned| &planned.workload).collect();
     once(&names, "workload", "--workloads")?;
-    let set = sets::quick(options.size.vcpus, &options.workloads);
+    let set = sets::quick(options.size.vcpus, options.workloads);
     Bench::new(options.common, "quick", vec![set], Written::File)?.run()
 }

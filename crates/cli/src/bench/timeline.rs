@@ -11,25 +11,19 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::{self, timeline, Settings};
-use paratick_build::{
-    progress::{Event, Events, Step},
-    tools::{self, Tools},
-};
+use paratick_build::tools::{self, Tools};
 use paratick_core::{
+    catalogue::sets::{self, Set},
+    event::{Event, Events, Step},
     mode::Mode,
     results::{Plan, PlannedWorkload},
-    size::Size,
     subject::Subject,
 };
 use paratick_machine::backend::EMULATED;
 use paratick_view::terminal;
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-const MODES: &str = "tickless-stop,tickless,paratick";
-/// Of each guest.
-const MEMORY: Size = Size::mib(512);
-/// In the host's memory, for the workload that reads one.
-const DISK: Size = Size::mib(64);
+const MODES: &str = "tickless-stop,tickless,paratick-ticks,paratick";
 
 #[derive(Args)]
 pub struct Options {
@@ -76,10 +70,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         errln!("failed: {problem}");
     }
     errln!("time line: {}", settings.output.display());
-    Ok(match traced.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(if traced.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Options {
@@ -106,20 +97,20 @@ impl Options {
         let tools = Tools::find(events)?;
         let (kernel, host_kernel) = self.kernels.ensure(events)?;
         events(Step::ResultsGoTo { output: &output }.into());
-        Ok(Settings {
-            bench: "timeline",
-            command: super::measure::command_line(),
+        let set = Set {
             plan: Plan::new(self.size.vcpus, self.subjects()?, [self.workload.clone()], 1, 1),
+            disk: (self.workload.workload == "block").then_some(sets::DISK),
+            ..timeline::set(self.emulation.exit_cost.unwrap_or(0))
+        };
+        Ok(Settings {
+            set,
+            command: super::measure::command_line(),
             kernel,
             host_kernel: Some(host_kernel),
             tools,
             backend: EMULATED,
             prepared: Arc::default(),
             accel: self.emulation.accel,
-            memory: MEMORY,
-            disk: (self.workload.workload == "block").then_some(DISK),
-            exit_cost_ns: self.emulation.exit_cost.unwrap_or(0),
-            parallel_clock: false,
             jobs: None,
             output,
             resume: false,

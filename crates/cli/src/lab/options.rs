@@ -25,7 +25,8 @@ const MEMORY: Size = Size::mib(512);
 
 #[derive(Args, Clone)]
 pub struct Common {
-    /// Tick mode of the guest: periodic, tickless, tickless-stop or paratick, each also with +poll
+    /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-ticks or paratick, each
+    /// also with +poll
     #[arg(long, default_value = "paratick")]
     pub mode: Mode,
     #[command(flatten)]

@@ -5,11 +5,8 @@ use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::Kernel;
-use paratick_build::{
-    kernel::{self, Variant, DEFAULT_BASE},
-    progress::Events,
-};
-use paratick_core::mode::{Mode, TickMode};
+use paratick_build::kernel::{self, Changes, Variant, DEFAULT_BASE};
+use paratick_core::{event::Events, mode::Mode};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -18,7 +15,8 @@ use std::{
 
 #[derive(Args, Clone)]
 pub struct Kernels {
-    /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without)
+    /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without); with
+    /// `-hz1000` at the end, one whose tick has that rate
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -29,9 +27,7 @@ pub struct Kernels {
 impl Kernels {
     /// Without the series some modes would silently be `tickless`.
     pub fn check<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
-        let patched =
-            |mode: &&Mode| matches!(mode.tick, TickMode::Paratick | TickMode::TicklessStop);
-        let missing = modes.into_iter().find(patched);
+        let missing = modes.into_iter().find(|mode| mode.tick.row().needs.is_some());
         match missing.filter(|_| self.kernel.is_unpatched()) {
             Some(mode) => Err(usage(format!(
                 "kernel {} has no mode {mode}\n\
@@ -64,8 +60,17 @@ impl Kernels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelName {
     Image(PathBuf),
-    /// A base that the lab builds, such as `6.12`, with the series or without (`6.12-base`).
-    Base(String, Variant),
+    /// One that the lab builds.
+    Built(Built),
+}
+
+/// Written as the base's name, such as `6.12`, and then `-base` where it is without the series, and
+/// `-hz1000` where its tick has another rate than the base's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    base: String,
+    variant: Variant,
+    hz: Option<u32>,
 }
 
 impl FromStr for KernelName {
@@ -84,22 +89,40 @@ impl FromStr for KernelName {
                  (`paratick kernel build`)"
             ));
         }
-        Ok(match name.strip_suffix(UNPATCHED) {
-            Some(base) => KernelName::Base(base.into(), Variant::Unpatched),
-            None => KernelName::Base(name.into(), Variant::Patched),
-        })
+        let (name, hz) = match name.rsplit_once(HZ) {
+            Some((name, hz)) => (
+                name,
+                Some(hz.parse().map_err(|_| {
+                    "-hz needs a number\n\
+                 hint: write it as -hz1000"
+                })?),
+            ),
+            None => (name, None),
+        };
+        let (base, variant) = match name.strip_suffix(UNPATCHED) {
+            Some(base) => (base, Variant::Unpatched),
+            None => (name, Variant::Patched),
+        };
+        Ok(KernelName::Built(Built { base: base.into(), variant, hz }))
     }
 }
 
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
+/// What comes before the rate of the tick.
+const HZ: &str = "-hz";
 
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
-            KernelName::Base(base, Variant::Patched) => f.write_str(base),
-            KernelName::Base(base, Variant::Unpatched) => write!(f, "{base}{UNPATCHED}"),
+            KernelName::Built(Built { base, variant, hz }) => {
+                f.write_str(base)?;
+                if *variant == Variant::Unpatched {
+                    f.write_str(UNPATCHED)?;
+                }
+                hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
+            }
         }
     }
 }
@@ -107,7 +130,7 @@ impl fmt::Display for KernelName {
 impl KernelName {
     /// Known to be without the series.
     fn is_unpatched(&self) -> bool {
-        matches!(self, KernelName::Base(_, Variant::Unpatched))
+        matches!(self, KernelName::Built(Built { variant: Variant::Unpatched, .. }))
     }
 
     /// The image, built where it must be.
@@ -116,8 +139,9 @@ impl KernelName {
             KernelName::Image(image) => {
                 Ok(Kernel { config: config_of(image), image: image.clone(), patches: None })
             }
-            KernelName::Base(base, variant) => {
-                let built = kernel::ensure(base, *variant, events)?;
+            KernelName::Built(Built { base, variant, hz }) => {
+                let changes = Changes { hz: *hz, ..Changes::default() };
+                let built = kernel::ensure_changed(base, *variant, &changes, events)?;
                 Ok(Kernel {
                     image: built.bzimage,
                     config: Some(built.config),
@@ -146,13 +170,17 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        for (name, base, variant) in
-            [("6.12", "6.12", Variant::Patched), ("6.12-base", "6.12", Variant::Unpatched)]
-        {
+        for (name, variant, hz) in [
+            ("6.12", Variant::Patched, None),
+            ("6.12-base", Variant::Unpatched, None),
+            ("6.12-hz1000", Variant::Patched, Some(1000)),
+            ("6.12-base-hz1000", Variant::Unpatched, Some(1000)),
+        ] {
             let parsed: KernelName = name.parse().unwrap();
-            assert_eq!(parsed, KernelName::Base(base.into(), variant));
+            assert_eq!(parsed, KernelName::Built(Built { base: "6.12".into(), variant, hz }));
             assert_eq!(parsed.to_string(), name);
         }
+        assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
         let error = "/no/such/bzImage".parse::<KernelName>().unwrap_err();
         assert!(error.contains("hint:"));
     }

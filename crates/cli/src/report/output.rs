@@ -3,9 +3,9 @@
 
 use crate::errors::usage;
 use anyhow::{anyhow, Result};
+use paratick_bench::folder;
 use std::{
-    io::{Read, Write},
-    os::unix::fs::PermissionsExt,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -60,28 +60,11 @@ fn is_page(path: &Path) -> bool {
 
 /// Replaces the file at once, or leaves it as it was.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .prefix(".paratick-")
-            .permissions(PermissionsExt::from_mode(0o644))
-            .tempfile_in(folder(path))?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| {
+    paratick_bench::replace(path, text.as_bytes()).map_err(|error| {
         anyhow!(
             "writing the report to {}: {error}\n\
              hint: name a file in a folder you can write to with --output",
             path.display()
         )
     })
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
 }

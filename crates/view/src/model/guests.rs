@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests that the user describes, in every model.
 
-use super::range::Range;
 use crate::{
-    number::{or_nothing, plural, share, time, whole},
+    number::{or_nothing, plural, ranged, share, time, whole},
     table::{wrap, Table},
 };
 use paratick_core::{
@@ -11,7 +10,7 @@ use paratick_core::{
     model::{
         crossover,
         file::{Guests, Workload},
-        predict, CrossOver, Estimate, Exits, TickModel, Vm,
+        predict, CrossOver, Estimate, Exits, Range, TickModel, Vm,
     },
     units::Nanos,
 };
@@ -43,7 +42,7 @@ struct Described {
 struct Row {
     model: TickModel,
     /// The paper's count: arm + stop + expiry.
-    managing: Range,
+    managing: Option<Range>,
     /// arm + stop + expiry + host-tick; `null` where the model says nothing about the host's tick.
     timer: Option<Range>,
     /// The likely exits of each cause that the model speaks of.
@@ -68,17 +67,13 @@ pub fn answer(workload: &Workload, vms: &[Vm]) -> Answer {
 
 fn row(model: TickModel, vms: &[Vm], time: Nanos) -> Row {
     let exits = |estimate| predict(model, vms, time, estimate);
-    let range = |of: fn(&Exits) -> f64| Range {
-        least: of(&exits(Estimate::Least)),
-        likely: of(&exits(Estimate::Likely)),
-        most: of(&exits(Estimate::Most)),
-    };
+    let range = |of: fn(&Exits) -> f64| Range::of(|estimate| Some(of(&exits(estimate))));
     let by_cause = exits(Estimate::Likely);
     let host_ticks = by_cause.get(Cause::HostTick);
     Row {
         model,
         managing: range(Exits::managing),
-        timer: host_ticks.map(|_| range(Exits::timer)),
+        timer: host_ticks.and_then(|_| range(Exits::timer)),
         by_cause,
     }
 }
@@ -99,7 +94,7 @@ impl Answer {
         let mut table = Table::new(caption, head.chain(CAUSES.map(Cause::name)));
         for row in &self.models {
             let exits = |cause| or_nothing(row.by_cause.get(cause), whole);
-            let cells = [row.managing.text()].into_iter().chain(CAUSES.map(exits));
+            let cells = [ranged(row.managing)].into_iter().chain(CAUSES.map(exits));
             table.row(row.model.to_string(), cells);
         }
         table
@@ -111,8 +106,7 @@ const LEGEND: [&str; 3] = [
      range. host-tick, halt and ipi are not timer management: halts and wake-ups are the \
      workload's own, and the host ticks in every mode.",
     "formula-*: the paper's formulas, which count nothing else (–), and count an exit even for a \
-     timer that expires in a halt. The others: Linux 6.12 in each mode, and posted-deadlines, the \
-     limit where no timer costs an exit.",
+     timer that expires in a halt. The others: Linux 6.12 in each mode.",
     "docs/model.md derives every number.",
 ];
 

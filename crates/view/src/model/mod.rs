@@ -2,6 +2,5 @@
 //! What `paratick model` answers: values for programs, and texts for people.
 
 pub mod guests;
-mod range;
 pub mod recorded;
 pub mod table1;

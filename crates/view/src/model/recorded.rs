@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recorded result: what the models predict for its loads, beside what was measured.
 
-use super::range::Range;
 use crate::{
-    number::{or_nothing, plural, share, time, whole, NOTHING},
+    number::{or_nothing, plural, ranged, share, time, whole, NOTHING},
     table::{wrap, Table},
 };
 use paratick_core::{
@@ -11,7 +10,7 @@ use paratick_core::{
     mode::Mode,
     model::{
         measured::{measured_timer_exits, observe_cell, predict_all, Observed},
-        Load, TickModel,
+        Load, Range, TickModel,
     },
     results::{Cell, Results},
     stats,
@@ -83,8 +82,8 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
     let model = TickModel::of(subject.mode);
     let predicted = predict_all(model, &basis);
     let measured = measured_timer_exits(&own);
-    let likely = predicted.as_ref().map(|predicted| predicted.likely);
-    let ratio = likely.zip(measured.filter(|measured| *measured > 0.0));
+    let range = predicted.as_ref().map(|predicted| predicted.timer);
+    let ratio = range.map(|range| range.likely).zip(measured.filter(|measured| *measured > 0.0));
     let of = |value: fn(&Load) -> Option<f64>| {
         median(basis.iter().filter_map(|one| value(&one.vm.load)))
     };
@@ -97,11 +96,7 @@ fn row(results: &Results, cell: &Cell, load_of: Option<Mode>) -> Row {
         load: of(|load| Some(load.busy)),
         idle_periods: of(|load| Some(load.idle_periods())),
         idle_period: of(Load::idle_period),
-        predicted: predicted.as_ref().map(|predicted| Range {
-            least: predicted.least,
-            likely: predicted.likely,
-            most: predicted.most,
-        }),
+        predicted: range,
         measured,
         error: ratio.map(|(likely, measured)| likely / measured - 1.0),
         predicted_by_cause: predicted.map(|predicted| predicted.by_cause).unwrap_or_default(),
@@ -156,7 +151,7 @@ impl Row {
         [
             or_nothing(self.load, share),
             or_nothing(self.idle_period, time),
-            or_nothing(self.predicted.as_ref(), Range::text),
+            ranged(self.predicted),
             or_nothing(self.measured, whole),
             or_nothing(self.error_text(), |text| text),
         ]

@@ -7,12 +7,12 @@ use crate::{
     set::{Selection, Set},
     svg::bars::{Bar, Bars, Group},
     table::Table,
+    tables::bench,
 };
 use paratick_core::{
     cause::{self, Cause, Facts},
     reason,
     results::{Cell, Figure as Counted, Sample},
-    stats::Summary,
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -25,7 +25,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
     let counted = |set: &&Set| {
         set.workloads().iter().flat_map(|(_, cells)| cells).any(|cell| has_causes(cell))
     };
-    let sets: Vec<&Set> = selection.all().iter().filter(counted).collect();
+    let sets: Vec<&Set> = selection.sets.iter().filter(counted).collect();
     if sets.is_empty() {
         return None;
     }
@@ -123,28 +123,17 @@ fn others(set: &Set) -> Option<String> {
 /// Whether exits of this reason have no other cause, whatever else is known of them.
 fn is_always_other(reason: &str) -> bool {
     let causes = |(isa, code)| {
-        let facts = [Facts::default(), Facts::MMIO, Facts::TIMER];
+        let facts = [Facts::default(), Facts::MMIO, Facts::TIMER, Facts::HALT];
         facts.map(|facts| cause::decide(isa, code, 0, facts))
     };
-    let other = |causes: [Cause; 3]| causes.iter().all(|cause| *cause == Cause::Other);
+    let other = |causes: [Cause; 4]| causes.iter().all(|cause| *cause == Cause::Other);
     // Unknown reasons have no rule.
     !reason::is_msr_write(reason) && reason::find(reason).is_none_or(|code| other(causes(code)))
 }
 
 fn legend() -> Vec<String> {
-    let what = |cause| match cause {
-        Cause::Arm => "the guest arms its timer",
-        Cause::Stop => "the guest stops its timer",
-        Cause::Expiry => "the guest's timer expires while the guest runs",
-        Cause::HostTick => "the host's own timer interrupt",
-        Cause::Halt => "the vCPU has nothing to do",
-        Cause::Ipi => "an interrupt from one vCPU to another",
-        Cause::Eoi => "the guest acknowledges an interrupt",
-        Cause::Io => "input or output, or a device's interrupt",
-        Cause::Other => "anything else",
-    };
     let items = Cause::ALL.into_iter();
-    items.map(|cause| format!("`{cause}`: {}.", what(cause))).collect()
+    items.map(|cause| format!("`{cause}`: {}.", cause.about())).collect()
 }
 
 fn has_causes(cell: &Cell) -> bool {
@@ -185,24 +174,16 @@ fn figure(id: &str, title: &str, counts: &str, workloads: &[Workload]) -> Block 
     })
 }
 
-fn group((name, cells): &Workload) -> Group {
-    let first = cells[0];
+fn group((_, cells): &Workload) -> Group {
     let bar = |cell: &&Cell| Bar {
         label: cell.subject.to_string(),
-        total: cell.summary(Counted::Exits).map(|summary| summary.median),
+        total: cell.median(Counted::Exits),
         parts: Cause::ALL
             .into_iter()
-            .filter_map(|cause| Some((cause, cell.summary(Counted::Cause(cause))?.median)))
+            .filter_map(|cause| Some((cause, cell.median(Counted::Cause(cause))?)))
             .collect(),
     };
-    Group {
-        title: match first.work {
-            // Its unit is in the plural.
-            1 => name.to_string(),
-            work => format!("{name}: {} {}", number::count(work as f64), first.unit),
-        },
-        bars: cells.iter().map(bar).collect(),
-    }
+    Group { title: bench::title(cells[0]), bars: cells.iter().map(bar).collect() }
 }
 
 fn table(caption: &str, workloads: &[Workload]) -> Table {
@@ -211,10 +192,9 @@ fn table(caption: &str, workloads: &[Workload]) -> Table {
     for (name, cells) in workloads {
         table.group(*name);
         for cell in cells {
-            let median = |summary: Summary| number::count(summary.median);
             let all = number::interval(cell.summary(Counted::Exits), number::count);
-            let causes = Cause::ALL.map(|cause| cell.summary(Counted::Cause(cause)));
-            let causes = causes.map(|summary| number::or_nothing(summary, median));
+            let causes = Cause::ALL.map(|cause| cell.median(Counted::Cause(cause)));
+            let causes = causes.map(|median| number::or_nothing(median, number::count));
             table.row(cell.subject.to_string(), [all].into_iter().chain(causes));
         }
     }
@@ -227,10 +207,12 @@ mod tests {
 
     #[test]
     fn reasons_with_several_causes_are_not_counted_as_other() {
-        for reason in ["vintr", "cpuid", "msr_read", "hypercall", "CPUID", "0x123"] {
+        for reason in ["vintr", "cpuid", "msr_read", "vmrun", "CPUID", "0x123"] {
             assert!(is_always_other(reason), "{reason}");
         }
-        for reason in ["hlt", "io", "npf", "interrupt", "msr_write", "MSR_WRITE"] {
+        for reason in
+            ["hlt", "io", "npf", "interrupt", "msr_write", "MSR_WRITE", "hypercall", "VMCALL"]
+        {
             assert!(!is_always_other(reason), "{reason}");
         }
     }

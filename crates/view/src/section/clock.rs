@@ -9,7 +9,7 @@ use crate::{
 /// What stands before every verdict; none where no host was emulated.
 pub fn lead(selection: &Selection) -> Option<String> {
     let (emulated, others): (Vec<&Set>, Vec<&Set>) =
-        selection.all().iter().partition(|set| set.is_emulated());
+        selection.sets.iter().partition(|set| set.is_emulated());
     let first = emulated.first()?;
     let host = match others.is_empty() {
         true => "The host is emulated".to_string(),

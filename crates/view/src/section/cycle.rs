@@ -2,7 +2,7 @@
 //! One idle cycle of each mode: which exit happens when.
 
 use crate::{
-    change::{PARATICK, TICKLESS},
+    change::{OURS, TICKLESS},
     number,
     page::{Figure, Section},
     svg::lanes::Lanes,
@@ -38,28 +38,31 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
         if let Some(text) = cycle::lengths(results) {
             section.text(text);
         }
-        if today_is_alike(lines) {
-            section.text(
-                "`tickless` and `paratick` have the same exits in this cycle: today's \
-                kernel keeps its tick over an idle period as short as this one, and paratick arms \
-                no timer for it. They differ while a vCPU runs: besides the exit of the host's \
-                tick, its own tick takes one to expire and one to be armed again, a virtual tick \
-                takes none.",
-            );
+        let alike = as_today(lines);
+        if !alike.is_empty() {
+            section.text(format!(
+                "`tickless` and {} have the same exits in this cycle: today's kernel keeps its \
+                 tick over an idle period as short as this one, and with virtual ticks no timer is \
+                 armed for it. They differ while a vCPU runs: besides the exit of the host's tick, \
+                 its own tick takes one to expire and one to be armed again, a virtual tick takes \
+                 none.",
+                number::list(&alike)
+            ));
         }
     }
     Some(section)
 }
 
-/// Whether paratick saves nothing here against today's kernel.
-fn today_is_alike(lines: &[Line]) -> bool {
+/// Our modes that save nothing here against today's kernel.
+fn as_today(lines: &[Line]) -> Vec<String> {
     let exits = |mode: Mode| -> Option<Vec<Cause>> {
         let line = lines.iter().find(|line| line.subject.mode == mode)?;
-        let events = line.chosen.events.iter();
+        let events = line.cycle.chosen.events.iter();
         Some(events.filter_map(|event| event.what.cause()).collect())
     };
     let today = exits(TICKLESS);
-    today.is_some() && today == exits(PARATICK)
+    let alike = OURS.into_iter().filter(|mode| today.is_some() && today == exits(*mode));
+    alike.map(|mode| format!("`{mode}`")).collect()
 }
 
 fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
@@ -67,10 +70,7 @@ fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
         Some(cost) if cost > 0 => format!(" and a world switch {cost} ns"),
         _ => String::new(),
     };
-    let ticks = match has_ticks(lines) {
-        true => ", and virtual ticks",
-        false => "",
-    };
+    let ticks = if has_ticks(lines) { ", and virtual ticks" } else { "" };
     format!(
         "An idle cycle of `{}`, from one halt to the next, traced in the lab in each mode: of the \
          sequence of events that was seen most often, the cycle of median length. Lanes: who has \
@@ -83,14 +83,16 @@ fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
 
 /// Whether a virtual tick is drawn.
 fn has_ticks(lines: &[Line]) -> bool {
-    let mut events = lines.iter().flat_map(|line| &line.chosen.events);
+    let mut events = lines.iter().flat_map(|line| &line.cycle.chosen.events);
     events.any(|event| matches!(event.what, What::Tick { .. }))
 }
 
 fn describe(lines: &[Line]) -> String {
     let lines: Vec<String> = lines
         .iter()
-        .map(|line| format!("{} has {}", line.subject, number::plural(line.chosen.exits(), "exit")))
+        .map(|line| {
+            format!("{} has {}", line.subject, number::plural(line.cycle.chosen.exits(), "exit"))
+        })
         .collect();
     format!(
         "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every \
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_caption_names_virtual_ticks_where_one_is_drawn() {
-        let empty = crate::tests::empty();
+        let empty = Results::new("timeline", Default::default());
         let caption = |kind: &str| {
             let lines = [line(&format!(r#"{{"t_ns": 0, "kind": {kind}}}"#))];
             caption(&empty, "sleep", &lines)
@@ -124,11 +126,12 @@ mod tests {
             let events: Vec<String> = exits.collect();
             Line { subject: mode.into(), ..line(&events.join(",")) }
         };
-        let paratick = of(PARATICK, &["halt", "ipi"]);
+        let [ticks, until] = OURS.map(|mode| of(mode, &["halt", "ipi"]));
         let same = of(TICKLESS, &["halt", "ipi"]);
         let more = of(TICKLESS, &["halt", "arm", "ipi"]);
-        assert!(today_is_alike(&[same.clone(), paratick.clone()]));
-        assert!(!today_is_alike(&[more, paratick]));
-        assert!(!today_is_alike(&[same]));
+        assert_eq!(as_today(&[same.clone(), until.clone()]), ["`paratick`"]);
+        assert_eq!(as_today(&[same.clone(), ticks, until.clone()]).len(), 2);
+        assert!(as_today(&[more, until]).is_empty());
+        assert!(as_today(&[same]).is_empty());
     }
 }

@@ -2,13 +2,12 @@
 //! Why the averages are what they are, beside the paper's.
 
 use crate::{
-    change::{Metric, BASELINES, PARATICK, TICKLESS_STOP},
-    number, paper,
+    change::{Metric, Versus, TICKLESS_STOP},
+    number,
     set::{cost_ns, Set},
 };
 use paratick_core::{
     cause::Cause,
-    mode::Mode,
     results::{Cell, Figure},
     stats::Verdict,
 };
@@ -16,52 +15,56 @@ use paratick_core::{
 /// Causes that are named.
 const CAUSES: usize = 3;
 
-/// A paragraph on the averages; none where they cannot be explained.
-pub fn averages(set: &Set) -> Option<String> {
-    let exits = set.average(Metric::Exits, TICKLESS_STOP)?;
-    let printed = paper::averages_of(set.bench(), set.vcpus());
-    let (both, paper) = match printed.map(|printed| number::printed(printed.exits)) {
+/// A paragraph on the averages of each of our modes against the paper's baseline; none where they
+/// cannot be explained.
+pub fn averages(set: &Set) -> Vec<String> {
+    let all = Versus::against(TICKLESS_STOP).into_iter();
+    all.filter_map(|versus| averages_of(set, versus)).collect()
+}
+
+fn averages_of(set: &Set, versus: Versus) -> Option<String> {
+    let exits = set.average(Metric::Exits, versus)?;
+    let printed = set.printed(Metric::Exits, versus);
+    let (both, paper) = match printed.map(number::printed) {
         Some(exits) => ("Here and in the paper, ", format!("in the paper by {exits}, ")),
         None => ("", String::new()),
     };
     let mut text = number::capital(&format!(
-        "{both}{}: against `{TICKLESS_STOP}`, paratick changes VM exits on average {paper}here by \
-         {}.",
+        "{both}{}: against `{}`, `{}` changes VM exits on average {paper}here by {}.",
         set.name(),
+        versus.baseline,
+        versus.mode,
         exits.text()
     ));
-    let pairs = pairs(set, TICKLESS_STOP);
+    let pairs = set.pairs(versus);
     text += &causes(&pairs);
-    if let Some(work) = work(set, &pairs) {
+    if let Some(work) = work(set, versus, &pairs) {
         text += &work;
     }
     Some(text)
 }
 
-/// A sentence for every workload in which paratick has more exits than a baseline.
+/// A sentence for every workload in which one of our modes has more exits than a baseline.
 pub fn losses(set: &Set) -> Vec<String> {
-    let against = |baseline: Mode| {
-        let more = set.changes(Metric::Exits, baseline).into_iter();
-        let more = more.filter_map(|(name, change)| Some((name, change?)));
-        more.filter(|(_, change)| change.verdict == Verdict::More)
-            .map(move |(name, change)| {
-                let pair: Vec<_> = pairs(set, baseline)
-                    .into_iter()
-                    .filter(|(mode, _)| mode.workload == name)
-                    .collect();
-                let (_, more) = moved(&pair);
-                let grown = match more.is_empty() {
-                    true => "no cause is known to have grown".into(),
-                    false => number::list(&more),
-                };
-                format!(
-                    "`{name}` has more VM exits than in `{baseline}`: {} (medians: {grown}).",
-                    change.text()
-                )
-            })
-            .collect::<Vec<_>>()
+    let in_versus = |versus: Versus| {
+        let told = move |pair: Pair| {
+            let change = Metric::Exits.of(pair.1, versus.baseline);
+            let change = change.filter(|change| change.verdict == Verdict::More)?;
+            let grown = match moved(&[pair]).1 {
+                none if none.is_empty() => "no cause is known to have grown".into(),
+                more => number::list(&more),
+            };
+            Some(format!(
+                "`{}` has more VM exits in `{}` than in `{}`: {} (medians: {grown}).",
+                pair.0,
+                versus.mode,
+                versus.baseline,
+                change.text()
+            ))
+        };
+        set.pairs(versus).into_iter().filter_map(told)
     };
-    BASELINES.into_iter().flat_map(against).collect()
+    Versus::all().flat_map(in_versus).collect()
 }
 
 /// Of a set of programs, what they are not.
@@ -77,25 +80,15 @@ pub fn stand_ins(sets: &[&Set]) -> Option<&'static str> {
     )
 }
 
-type Pair<'a> = (&'a Cell, &'a Cell);
+/// Cells of a mode of ours and of the baseline, with their workload.
+type Pair<'a> = (&'a str, &'a Cell, &'a Cell);
 
-/// Cells of paratick and of the baseline.
-fn pairs<'a>(set: &Set<'a>, baseline: Mode) -> Vec<Pair<'a>> {
-    let results = set.main();
-    let workloads = set.workloads().into_iter();
-    workloads
-        .filter_map(|(name, _)| {
-            Some((results.cell(name, PARATICK)?, results.cell(name, baseline)?))
-        })
-        .collect()
-}
-
-/// The causes with the largest differences, over all pairs: those of which paratick has less, and
+/// The causes with the largest differences, over all pairs: those of which our mode has less, and
 /// those of which it has more.
 fn moved(pairs: &[Pair]) -> (Vec<String>, Vec<String>) {
     let difference = |cause| -> f64 {
-        let of = |cell: &Cell| cell.summary(Figure::Cause(cause)).map(|s| s.median);
-        let both = pairs.iter().filter_map(|(mode, base)| of(mode).zip(of(base)));
+        let of = |cell: &Cell| cell.median(Figure::Cause(cause));
+        let both = pairs.iter().filter_map(|(_, mode, base)| of(mode).zip(of(base)));
         both.map(|(mode, base)| mode - base).sum()
     };
     let mut all: Vec<(Cause, f64)> = Cause::ALL.map(|cause| (cause, difference(cause))).to_vec();
@@ -126,11 +119,8 @@ fn causes(pairs: &[Pair]) -> String {
 }
 
 /// How much of the baseline's work its exits are, which bounds what throughput can gain.
-fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
-    let sum = |figure| -> Option<f64> {
-        let medians = pairs.iter().map(|(_, base)| base.summary(figure));
-        medians.map(|summary| Some(summary?.median)).sum()
-    };
+fn work(set: &Set, versus: Versus, pairs: &[Pair]) -> Option<String> {
+    let sum = |figure| pairs.iter().map(|(.., base)| base.median(figure)).sum::<Option<f64>>();
     let (exits, instructions) = (sum(Figure::Exits)?, sum(Figure::Instructions)?);
     let (host, cpu) = (sum(Figure::HostInstructions)?, sum(Figure::CpuNs)?);
     if instructions <= 0.0 || cpu <= 0.0 {
@@ -144,27 +134,27 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
         number::decimal(exits / instructions * 1e6),
         number::decimal(share)
     );
-    let modes = pairs.iter().map(|(mode, _)| mode.summary(Figure::Exits));
-    let left: Option<f64> = modes.map(|summary| Some(summary?.median)).sum();
+    let left: Option<f64> = pairs.iter().map(|(_, mode, _)| mode.median(Figure::Exits)).sum();
     if let Some(saved) = left.map(|left| exits - left).filter(|saved| *saved > 0.0) {
         let cost = f64::from(cost_ns(set.main()));
         text += &format!(
-            "; the world switches that paratick saves are {} %",
+            "; the world switches that `{}` saves are {} %",
+            versus.mode,
             number::decimal(100.0 * saved * cost / cpu)
         );
     }
     text += ".";
-    let here = set.average(Metric::Throughput, TICKLESS_STOP);
-    let printed = paper::averages_of(set.bench(), set.vcpus());
+    let here = set.average(Metric::Throughput, versus);
+    let printed = set.printed(Metric::Throughput, versus);
     if let Some((here, printed)) = here.zip(printed) {
         let percent = (here.ratio - 1.0) * 100.0;
-        if percent < printed.throughput {
+        if percent < printed {
             text += &format!(
                 " Throughput moves less than in the paper ({} instead of {})",
                 number::change(here.ratio),
-                number::printed(printed.throughput)
+                number::printed(printed)
             );
-            text += match share < printed.throughput {
+            text += match share < printed {
                 true => {
                     ": the baseline has so few exits for its work that all of them together \
                     take less of its CPU time than the paper's guests gained."
@@ -179,43 +169,25 @@ fn work(set: &Set, pairs: &[Pair]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::{BASELINES, PARATICK, PARATICK_TICKS};
     use paratick_core::{
         cause::Cause::{Arm, Halt},
-        results::{Environment, Plan, PlannedWorkload, Results, Sample, SCHEMA},
+        results::{Plan, PlannedWorkload, Results, Sample},
     };
 
-    /// One workload in four boots, with `arm` and `halt` exits in paratick and in both baselines.
-    fn results(paratick: [u64; 2], baseline: [u64; 2]) -> Results {
-        let planned = PlannedWorkload {
-            workload: "pigz".into(),
-            work: 1,
-            unit: "runs".into(),
-            program: None,
-        };
-        let mut results = Results {
-            schema: SCHEMA.into(),
-            tool_version: String::new(),
-            command: Vec::new(),
-            bench: "sequential".into(),
-            started: String::new(),
-            plan: Plan {
-                vcpus: 1,
-                guests: 1,
-                subjects: [BASELINES[0], BASELINES[1], PARATICK].map(Into::into).to_vec(),
-                workloads: vec![planned.clone()],
-                rounds: 4,
-                rounds_at_most: None,
-                precision: None,
-                repeats: 1,
-                idle_entries: false,
-            },
-            environment: Environment::default(),
-            cells: Vec::new(),
-            problems: Vec::new(),
-        };
-        for (mode, [arm, halt]) in
-            [(BASELINES[0], baseline), (BASELINES[1], baseline), (PARATICK, paratick)]
-        {
+    /// One workload in four boots, with `arm` and `halt` exits in the paper's paratick and in both
+    /// baselines; ours has none but its halts.
+    fn results(ticks: [u64; 2], baseline: [u64; 2]) -> Results {
+        let planned = PlannedWorkload::new("pigz", 1, "runs");
+        let subjects = [BASELINES[0], BASELINES[1], PARATICK_TICKS, PARATICK];
+        let plan = Plan::new(1, subjects, [planned.clone()], 4, 1);
+        let mut results = Results::new("sequential", plan);
+        for (mode, [arm, halt]) in [
+            (BASELINES[0], baseline),
+            (BASELINES[1], baseline),
+            (PARATICK_TICKS, ticks),
+            (PARATICK, [0, 20]),
+        ] {
             for round in 1..=4 {
                 let sample = Sample {
                     round,
@@ -240,7 +212,7 @@ mod tests {
     #[test]
     fn what_was_saved_is_named_with_how_much_there_was() {
         let results = results([10, 40], [60, 40]);
-        let text = averages(&Set::alone(&results)).unwrap();
+        let [text, ours] = &averages(&Set::alone(&results))[..] else { panic!("two modes") };
         for part in [
             "on average in the paper by −50\u{202f}%, here by −50\u{202f}%",
             "`arm` −50.",
@@ -250,6 +222,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+        assert!(ours.contains("`paratick` changes VM exits on average here by −80"), "{ours}");
+        assert!(!ours.contains("paper"), "{ours}");
         assert!(losses(&Set::alone(&results)).is_empty());
     }
 
@@ -259,7 +233,8 @@ mod tests {
         let losses = losses(&Set::alone(&results));
         assert_eq!(losses.len(), 2);
         for (text, baseline) in losses.iter().zip(BASELINES) {
-            assert!(text.contains(&format!("than in `{baseline}`: +20\u{202f}%")));
+            let words = format!("in `paratick-ticks` than in `{baseline}`: +20\u{202f}%");
+            assert!(text.contains(&words), "{text}");
             assert!(text.contains("`halt` +30") && !text.contains("`arm`"), "{text}");
         }
     }

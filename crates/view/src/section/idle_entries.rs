@@ -12,9 +12,10 @@ use std::cmp::Reverse;
 
 const ABOUT: &str = "When a vCPU goes idle, its kernel looks for the next event. If that is due \
     within the tick's period, the kernel keeps its tick: then the baseline has nothing to stop and \
-    nothing to restart, its tick costs no more than it would anyway, and a paratick guest has to \
-    arm a timer instead. The more often the tick is kept, the less is there for paratick to save \
-    when vCPUs go idle and wake; what it saves while they run is another matter.";
+    nothing to restart, its tick costs no more than it would anyway, and a guest in \
+    `paratick-ticks` has to arm a timer instead; one in `paratick` hands the deadline over with \
+    its halt. The more often the tick is kept, the less is there to save when vCPUs go idle and \
+    wake; what is saved while they run is another matter.";
 const ABOUT_RCU: &str = "Callbacks that wait for RCU are such an event. They come for instance \
     from threads that end (`delayed_put_pid`, `thread_stack_free_rcu`), from names that were \
     looked up in file systems in memory (`__d_free`), and from memory that is mapped and unmapped \

@@ -6,7 +6,7 @@ use super::{
     idle_entries::{self, Told},
 };
 use crate::{
-    change::{self, Change, Metric, BASELINES},
+    change::{self, Change, Metric, Versus, BASELINES, PARATICK_TICKS},
     number,
     page::{Block, Figure, Section},
     set::{average, Selection, Set},
@@ -77,9 +77,7 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
         section.text(text);
     }
     for set in &sets {
-        if let Some(text) = explain::averages(set) {
-            section.text(text);
-        }
+        explain::averages(set).into_iter().for_each(|text| section.text(text));
         section.list(explain::losses(set));
     }
     for set in &sets {
@@ -98,78 +96,115 @@ fn section(selection: &Selection, kind: &Kind, told: &mut Told) -> Option<Sectio
 }
 
 fn figure(set: &Set, baseline: Mode, kind: &Kind, table: Table) -> Block {
-    let title = format!("{}: paratick relative to {baseline}", number::capital(&set.name()));
-    let per_metric = Metric::ALL.map(|metric| set.changes(metric, baseline));
-    let rows = rows(&per_metric);
-    let caption = caption(set, baseline, kind, &per_metric);
-    let description = describe(&rows);
+    let title = format!("{}: relative to {baseline}", number::capital(&set.name()));
+    let all = set.versus(baseline);
+    let changes: Vec<_> = all.iter().map(|versus| Changes::of(set, *versus)).collect();
+    let rows = rows(&changes);
+    let caption = caption(set, baseline, kind, &changes);
+    let description = describe(&changes);
+    let printed = |metric| all.iter().find_map(|versus| set.printed(metric, *versus));
     let panel = |metric: Metric| Panel {
         title: set.name_of(metric).into(),
         label: format!("change, % ({})", metric.better()),
-        paper: set.printed(metric, baseline),
+        paper: printed(metric),
     };
     let forest = Forest { panels: Metric::ALL.map(panel).into(), rows };
     let id = format!("fig-{}-{baseline}", set.slug());
     Figure::block(&id, caption, table, |size| forest.draw(size, &id, &title, &description))
 }
 
-fn rows(per_metric: &[Vec<(&str, Option<Change>)>; 3]) -> Vec<Row> {
-    let names = per_metric[0].iter().map(|(name, _)| *name);
-    let mut rows: Vec<Row> = names
-        .enumerate()
-        .map(|(nth, name)| Row {
-            label: name.into(),
-            average: false,
-            changes: per_metric.iter().map(|changes| changes[nth].1).collect(),
-        })
-        .collect();
-    rows.push(Row {
-        label: "average".into(),
-        average: true,
-        changes: per_metric.iter().map(|changes| average(changes)).collect(),
+/// Of one mode, in every metric: each benchmark's.
+struct Changes<'a> {
+    versus: Versus,
+    per_metric: [Vec<(&'a str, Option<Change>)>; 3],
+}
+
+impl<'a> Changes<'a> {
+    fn of(set: &Set<'a>, versus: Versus) -> Self {
+        Changes { versus, per_metric: Metric::ALL.map(|metric| set.changes(metric, versus)) }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.per_metric[0].iter().map(|(name, _)| *name)
+    }
+
+    fn row(&self, label: &str, name: &str) -> Row {
+        let find = |changes: &Vec<(&str, Option<Change>)>| {
+            changes.iter().find(|(other, _)| *other == name).and_then(|(_, change)| *change)
+        };
+        let changes = self.per_metric.iter().map(find).collect();
+        Row { label: label.into(), average: false, changes }
+    }
+
+    fn average(&self, label: String) -> Row {
+        let changes = self.per_metric.iter().map(|changes| average(changes)).collect();
+        Row { label, average: true, changes }
+    }
+}
+
+/// Each benchmark's in every mode, the second named by its mode; then the averages.
+fn rows(all: &[Changes]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in all.iter().take(1).flat_map(Changes::names) {
+        for (nth, one) in all.iter().enumerate() {
+            let mode = format!("… {}", one.versus.mode);
+            rows.push(one.row(if nth == 0 { name } else { &mode }, name));
+        }
+    }
+    let averages = all.iter().enumerate().map(|(nth, one)| {
+        one.average(if nth == 0 { "average".into() } else { format!("… {}", one.versus.mode) })
     });
+    rows.extend(averages);
     rows
 }
 
-fn caption(
-    set: &Set,
-    baseline: Mode,
-    kind: &Kind,
-    per_metric: &[Vec<(&str, Option<Change>)>; 3],
-) -> String {
+fn caption(set: &Set, baseline: Mode, kind: &Kind, all: &[Changes]) -> String {
+    let modes: Vec<String> = all.iter().map(|one| format!("`{}`", one.versus.mode)).collect();
     let mut text = format!(
-        "After {} of the paper. Change of VM exits, system throughput and execution time by \
-         paratick against `{baseline}`, in per cent, for each benchmark ({} in each mode), with \
-         intervals (an arrow: it goes on). The average is the geometric mean.",
+        "After {} of the paper. Change of VM exits, system throughput and execution time by {} \
+         against `{baseline}`, in per cent, for each benchmark ({} in each mode), with intervals \
+         (an arrow: it goes on). The average is the geometric mean.",
         kind.figure,
+        modes.join(", and below it by "),
         set.samples()
     );
-    if set.printed(Metric::Exits, baseline).is_some() {
-        text += " Dashed: the average that the paper prints.";
+    if all.iter().any(|one| set.printed(Metric::Exits, one.versus).is_some()) {
+        text += &format!(
+            " Dashed: the average that the paper prints, of what is `{PARATICK_TICKS}` here."
+        );
     }
     if let Some(cost) = set.main().environment.configuration.exit_cost_ns {
         text += &format!(" A world switch costs {cost} ns.");
     }
-    for (metric, changes) in Metric::ALL.iter().zip(per_metric) {
-        let measured = changes.iter().filter(|(_, change)| change.is_some()).count();
-        if measured < changes.len() {
-            text += &format!(" {}: measured on {measured} of {}.", metric.name(), changes.len());
-        }
-    }
+    text.extend(all.iter().flat_map(|one| unmeasured(one, all.len() > 1)));
     text
 }
 
-fn describe(rows: &[Row]) -> String {
-    let average = rows.last().map(|row| row.changes.as_slice()).unwrap_or_default();
-    let words: Vec<String> = Metric::ALL
-        .iter()
-        .zip(average)
-        .map(|(metric, change)| format!("{} {}", metric.name(), change::text(*change)))
-        .collect();
+/// Metrics that were not measured on every benchmark.
+fn unmeasured(one: &Changes, named: bool) -> Vec<String> {
+    let mode = if named { format!(" of {}", one.versus.mode) } else { String::new() };
+    let told = Metric::ALL.iter().zip(&one.per_metric).filter_map(|(metric, changes)| {
+        let measured = changes.iter().filter(|(_, change)| change.is_some()).count();
+        let (name, all) = (metric.name(), changes.len());
+        let some = measured < all;
+        some.then(|| format!(" {name}{mode}: measured on {measured} of {all}."))
+    });
+    told.collect()
+}
+
+fn describe(all: &[Changes]) -> String {
+    let averages = |one: &Changes| {
+        let words = Metric::ALL.iter().zip(&one.per_metric).map(|(metric, changes)| {
+            format!("{} {}", metric.name(), change::text(average(changes)))
+        });
+        let words: Vec<String> = words.collect();
+        format!("{}: {}", one.versus.mode, words.join("; "))
+    };
+    let averages: Vec<String> = all.iter().map(averages).collect();
     format!(
-        "Three panels with a row for each of {}. On average: {}. The table after the figure has \
+        "Three panels with rows for each of {}. On average, {}. The table after the figure has \
          every number.",
-        number::plural(rows.len().saturating_sub(1), "benchmark"),
-        words.join("; ")
+        number::plural(all.first().map_or(0, |one| one.names().count()), "benchmark"),
+        averages.join(". ")
     )
 }

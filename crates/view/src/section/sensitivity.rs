@@ -2,7 +2,7 @@
 //! How far the conclusions depend on what a world switch is taken to cost.
 
 use crate::{
-    change::{self, Change, Metric, Outcome, BASELINES, PARATICK},
+    change::{self, Change, Metric, Outcome, Versus, BASELINES, OURS},
     number,
     page::{Block, Figure, Section},
     set::{average, cost_ns, Selection, Set},
@@ -39,7 +39,10 @@ pub fn section(selection: &Selection) -> Option<Section> {
         if let Some(text) = exits(set) {
             section.text(text);
         }
-        section.blocks.push(figure(set));
+        let measured = |mode: &Mode| Versus::of(*mode).any(|versus| !set.pairs(versus).is_empty());
+        for mode in OURS.into_iter().filter(measured) {
+            section.blocks.push(figure(set, mode));
+        }
         section.blocks.push(Block::More {
             summary: format!("System throughput of each benchmark at three costs ({})", set.name()),
             table: per_workload(set),
@@ -55,15 +58,10 @@ fn counted(set: &Set) -> bool {
 }
 
 /// Of every workload that has both modes.
-fn throughputs<'a>(set: &Set<'a>, baseline: Mode, cost: Nanos) -> Vec<(&'a str, Option<Change>)> {
-    let results: &Results = set.main();
-    let change = |name| {
-        let (mode, base) = (results.cell(name, PARATICK)?, results.cell(name, baseline)?);
-        let relative = throughput::relative(mode, base, cost);
-        Some((name, relative.map(Change::from)))
-    };
-    let workloads = set.workloads().into_iter();
-    workloads.filter_map(|(name, _)| change(name)).collect()
+fn throughputs<'a>(set: &Set<'a>, versus: Versus, cost: Nanos) -> Vec<(&'a str, Option<Change>)> {
+    let change = |mode, base| throughput::relative(mode, base, cost).map(Change::from);
+    let pairs = set.pairs(versus).into_iter();
+    pairs.map(|(name, mode, base)| (name, change(mode, base))).collect()
 }
 
 /// The cost charged, or where none was, the one that the lab takes for the likeliest.
@@ -82,34 +80,32 @@ fn three(set: &Set) -> [Nanos; 3] {
 
 /// Whether any conclusion about throughput changes within the range, in words.
 fn verdict(set: &Set) -> String {
-    let texts = BASELINES.iter().filter_map(|baseline| {
-        let at = three(set).map(|cost| throughputs(set, *baseline, cost));
-        let outcomes =
-            |nth: usize| [0, 1, 2].map(|cost| Metric::Throughput.outcome(at[cost][nth].1));
-        let all = at[0].len();
-        let open = (0..all).filter(|nth| outcomes(*nth).contains(&Outcome::Open));
-        let open: Vec<usize> = open.collect();
-        let moves =
-            |nth: &usize| outcomes(*nth).iter().any(|outcome| *outcome != outcomes(*nth)[0]);
-        let moved: Vec<String> = (0..all)
-            .filter(|nth| !open.contains(nth))
-            .filter(moves)
-            .map(|nth| at[0][nth].0.to_string())
-            .collect();
+    let texts = Versus::all().filter_map(|versus| {
+        let Versus { mode, baseline } = versus;
+        let at = three(set).map(|cost| throughputs(set, versus, cost));
+        let outcomes = (0..at[0].len()).map(|nth| {
+            let outcome = |cost: usize| Metric::Throughput.outcome(at[cost][nth].1);
+            (at[0][nth].0, [0, 1, 2].map(outcome))
+        });
+        let all = outcomes.len();
+        let (open, known): (Vec<_>, Vec<_>) =
+            outcomes.partition(|(_, outcomes)| outcomes.contains(&Outcome::Open));
+        let moved = known.iter().filter(|(_, of)| of.iter().any(|outcome| *outcome != of[0]));
+        let moved: Vec<String> = moved.map(|(name, _)| name.to_string()).collect();
         let concluded = number::plural(all - open.len(), "benchmark");
         let text = match (all, all - open.len(), moved.len()) {
             (0, ..) => return None,
             (_, 0, _) => format!(
-                "Against `{baseline}` there are too few boots to conclude \
-                anything about throughput at any cost."
+                "Against `{baseline}` there are too few boots to conclude anything about the \
+                 throughput of `{mode}` at any cost."
             ),
             (_, _, 0) => format!(
-                "Against `{baseline}` the conclusion about throughput is the same \
-                at no cost and at twice the cost on each of {concluded}."
+                "Against `{baseline}` the conclusion about the throughput of `{mode}` is the same \
+                 at no cost and at twice the cost on each of {concluded}."
             ),
             (_, _, count) => format!(
-                "Against `{baseline}` the conclusion about throughput is not the same at every \
-                 cost on {count} of {concluded}: {}.",
+                "Against `{baseline}` the conclusion about the throughput of `{mode}` is not the \
+                 same at every cost on {count} of {concluded}: {}.",
                 number::list(&moved)
             ),
         };
@@ -124,33 +120,34 @@ fn verdict(set: &Set) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn figure(set: &Set) -> Block {
-    let throughput_curve = |baseline: &Mode| Curve {
-        name: format!("against {baseline}"),
+/// Of one of our modes: a curve against each baseline.
+fn figure(set: &Set, mode: Mode) -> Block {
+    let throughput_curve = |versus: Versus| Curve {
+        name: format!("against {}", versus.baseline),
         points: exit_cost::range(stated(set))
             .into_iter()
             .filter_map(|cost| {
-                let mean = average(&throughputs(set, *baseline, cost))?;
+                let mean = average(&throughputs(set, versus, cost))?;
                 Some((cost.0 as f64, mean))
             })
             .collect(),
     };
-    let time_curve = |baseline: &Mode| Curve {
-        name: format!("against {baseline}"),
-        points: measured(set, *baseline),
+    let time_curve = |versus: Versus| Curve {
+        name: format!("against {}", versus.baseline),
+        points: measured(set, versus),
     };
     let main_cost = f64::from(cost_ns(set.main()));
     let panel = |title: &str, curves: Vec<Curve>| Panel { title: title.into(), curves };
     let mut panels = vec![panel(
         "System throughput, change in %",
-        BASELINES.iter().map(throughput_curve).collect(),
+        Versus::of(mode).map(throughput_curve).collect(),
     )];
-    let costs = set.by_cost().len();
+    let costs = set.by_cost.len();
     // One cost shows nothing of how it depends on it.
     if costs > 1 {
         panels.push(panel(
             &format!("{}, change in %", set.name_of(Metric::Time)),
-            BASELINES.iter().map(time_curve).collect(),
+            Versus::of(mode).map(time_curve).collect(),
         ));
     }
     let curves = Curves {
@@ -159,7 +156,7 @@ fn figure(set: &Set) -> Block {
         main_cost,
         costs: (0.0, 2.0 * stated(set).0 as f64),
     };
-    let title = format!("Average change by the cost of a world switch, {}", set.name());
+    let title = format!("Average change by {mode} by the cost of a world switch, {}", set.name());
     let mut caption = format!(
         "{title}: geometric means with intervals, {} in each mode. Dashed: {} ns, the cost in the \
          other figures.",
@@ -168,7 +165,7 @@ fn figure(set: &Set) -> Block {
     );
     if costs > 1 {
         caption += &format!(" Execution time was measured at {costs} costs");
-        let (everywhere, all) = (everywhere(set).len(), set.workloads().len());
+        let (everywhere, all) = (everywhere(set, mode).len(), set.workloads().len());
         if everywhere < all {
             caption += &format!(", on {everywhere} of {all} benchmarks");
         }
@@ -183,46 +180,46 @@ fn figure(set: &Set) -> Block {
         number::plural(panels.len(), "panel"),
         panels.join("; ")
     );
-    let id = format!("fig-cost-{}", set.slug());
+    let id = format!("fig-cost-{}-{mode}", set.slug());
     Figure::block(&id, caption, table(&title, &curves), |size| {
         curves.draw(size, &id, &title, &description)
     })
 }
 
 /// The average of execution time at every cost that was measured, over the same workloads.
-fn measured(set: &Set, baseline: Mode) -> Vec<(f64, Change)> {
-    let everywhere = everywhere(set);
+fn measured(set: &Set, versus: Versus) -> Vec<(f64, Change)> {
+    let everywhere = everywhere(set, versus.mode);
     let at = |results: &&Results| {
         let alone = Set::alone(results);
-        let mut changes = alone.changes(Metric::Time, baseline);
+        let mut changes = alone.changes(Metric::Time, versus);
         changes.retain(|(name, _)| everywhere.contains(name));
         Some((f64::from(cost_ns(results)), average(&changes)?))
     };
-    set.by_cost().iter().filter_map(at).collect()
+    set.by_cost.iter().filter_map(at).collect()
 }
 
 /// The exits at every cost that was measured: how far the samples of one cost stand for another.
 fn exits(set: &Set) -> Option<String> {
-    let all = set.by_cost();
+    let all = &set.by_cost;
     if all.len() < 2 {
         return None;
     }
-    let names = everywhere(set);
+    let ours = OURS.into_iter().map(|mode| (mode, everywhere(set, mode)));
+    let ours: Vec<_> = ours.filter(|(_, names)| !names.is_empty()).collect();
+    let names = &ours.first()?.1;
     let sum = |results: &Results, mode| -> Option<f64> {
-        let cells = names.iter().map(|name| results.cell(name, mode));
-        let medians = cells.map(|cell| Some(cell?.summary(Counted::Exits)?.median));
-        medians.sum()
+        names.iter().map(|name| results.cell(name, mode)?.median(Counted::Exits)).sum()
     };
     let of_mode = |mode: Mode| {
         let sums: Option<Vec<f64>> = all.iter().map(|results| sum(results, mode)).collect();
         let sums: Vec<String> = sums?.into_iter().map(number::count).collect();
         Some(format!("{} in `{mode}`", number::list(&sums)))
     };
-    let modes = BASELINES.into_iter().chain([PARATICK]);
+    let modes = BASELINES.into_iter().chain(ours.iter().map(|(mode, _)| *mode));
     let modes: Vec<String> = modes.filter_map(of_mode).collect();
     let costs: Vec<String> =
         all.iter().map(|results| number::count(f64::from(cost_ns(results)))).collect();
-    (!names.is_empty() && !modes.is_empty()).then(|| {
+    (!modes.is_empty()).then(|| {
         format!(
             "VM exits measured at {} ns, over {} (sums of medians): {}.",
             number::list(&costs),
@@ -232,11 +229,11 @@ fn exits(set: &Set) -> Option<String> {
     })
 }
 
-/// The workloads that were measured at every cost.
-fn everywhere<'a>(set: &Set<'a>) -> Vec<&'a str> {
+/// The workloads that were measured in a mode at every cost.
+fn everywhere<'a>(set: &Set<'a>, mode: Mode) -> Vec<&'a str> {
     let mut names: Vec<&str> = set.workloads().into_iter().map(|(name, _)| name).collect();
-    let has = |results: &Results, name: &str| results.cell(name, PARATICK).is_some();
-    names.retain(|name| set.by_cost().iter().all(|results| has(results, name)));
+    let has = |results: &Results, name: &str| results.cell(name, mode).is_some();
+    names.retain(|name| set.by_cost.iter().all(|results| has(results, name)));
     names
 }
 
@@ -258,18 +255,17 @@ fn per_workload(set: &Set) -> Table {
     let heads = at.map(|cost| format!("at {} ns", number::count(cost.0 as f64)));
     let mut table = Table::new(
         format!(
-            "System throughput of paratick by the cost of a world switch, {}, {} in each mode. \
-             Turns at: the smallest cost beyond which the other of the two has the higher \
-             throughput, by their medians; –: no such cost, or no difference shown at any of the \
-             three",
+            "System throughput by the cost of a world switch, {}, {} in each mode. Turns at: the \
+             smallest cost beyond which the other of the two has the higher throughput, by their \
+             medians; –: no such cost, or no difference shown at any of the three",
             set.name(),
             set.samples()
         ),
         ["Benchmark", &heads[0], &heads[1], &heads[2], "Conclusion", "Turns at"],
     );
-    for baseline in BASELINES {
-        table.group(format!("against {baseline}"));
-        let columns = at.map(|cost| throughputs(set, baseline, cost));
+    for versus in Versus::all().filter(|versus| !set.pairs(*versus).is_empty()) {
+        table.group(versus.to_string());
+        let columns = at.map(|cost| throughputs(set, versus, cost));
         for (nth, (workload, _)) in columns[0].iter().enumerate() {
             let changes = [0, 1, 2].map(|column: usize| columns[column][nth].1);
             let mut cells: Vec<String> = changes.into_iter().map(change::text).collect();
@@ -279,7 +275,7 @@ fn per_workload(set: &Set) -> Table {
                 matches!(outcome, Outcome::Wins | Outcome::Loses)
             };
             cells.push(match changes.into_iter().any(shown) {
-                true => turns(set, workload, baseline),
+                true => turns(set, workload, versus),
                 false => "–".into(),
             });
             table.row(*workload, cells);
@@ -289,9 +285,9 @@ fn per_workload(set: &Set) -> Table {
 }
 
 /// The cost beyond which the other mode has the higher throughput.
-fn turns(set: &Set, workload: &str, baseline: Mode) -> String {
-    let results = set.main();
-    let cells = results.cell(workload, PARATICK).zip(results.cell(workload, baseline));
+fn turns(set: &Set, workload: &str, versus: Versus) -> String {
+    let cell = |mode| set.main().cell(workload, mode);
+    let cells = cell(versus.mode).zip(cell(versus.baseline));
     let cost = cells.and_then(|(mode, base)| throughput::break_even(mode, base));
     cost.map_or("–".into(), |cost| format!("{} ns", number::count(cost)))
 }

@@ -3,7 +3,7 @@
 
 use super::{clock, sources};
 use crate::{
-    change::{self, Change, Metric, Outcome, BASELINES, TICKLESS_STOP},
+    change::{self, Change, Metric, Outcome, Versus, PARATICK_TICKS, TICKLESS_STOP},
     input::Input,
     number,
     page::{Block, Section},
@@ -11,7 +11,7 @@ use crate::{
     set::{Selection, Set},
     tables::averages,
 };
-use paratick_core::{mode::Mode, stats::Verdict};
+use paratick_core::stats::Verdict;
 
 pub fn section(input: &Input, selection: &Selection) -> Section {
     let mut section = Section::new("summary", "Summary");
@@ -19,8 +19,7 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         section.blocks.push(Block::Lead { text });
     }
     let sets = summed_up(selection);
-    let verdicts: Vec<_> =
-        BASELINES.iter().filter_map(|baseline| verdict(&sets, *baseline)).collect();
+    let verdicts: Vec<_> = Versus::all().filter_map(|versus| verdict(&sets, versus)).collect();
     if !verdicts.is_empty() {
         for (text, by_metric) in verdicts {
             section.blocks.push(Block::Lead { text });
@@ -39,12 +38,13 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         }
     } else {
         section.text(
-            "No averages: these files have no programs, and no small workloads, in \
-            paratick and in another mode.",
+            "No averages: these files have no programs, and no small workloads, in paratick or \
+            paratick-ticks and in another mode.",
         );
     }
     section.text(format!(
-        "In every figure and table a change is that of paratick against the baseline named. {}",
+        "A change is that of `paratick-ticks`, the paper's paratick, or of `paratick`, which adds \
+         halt-until, against the baseline named. {}",
         samples::intervals(selection)
     ));
     let missing: Vec<String> = sources::missing(input, selection)
@@ -67,11 +67,11 @@ fn summed_up<'s, 'a>(selection: &'s Selection<'a>) -> Vec<&'s Set<'a>> {
     }
 }
 
-/// Of every set, in every metric, against every baseline.
+/// Of every set, in every metric, of every mode of ours against every baseline.
 fn averages_of(sets: &[&Set]) -> Vec<Option<Change>> {
     let of = |set: &&Set| {
-        let of = |baseline| Metric::ALL.map(|metric| set.average(metric, baseline));
-        BASELINES.map(of).concat()
+        let of = |versus| Metric::ALL.map(|metric| set.average(metric, versus));
+        Versus::all().flat_map(of).collect::<Vec<_>>()
     };
     sets.iter().flat_map(of).collect()
 }
@@ -137,8 +137,9 @@ fn lower(metric: Metric) -> String {
 /// Names of losses that are spelled out.
 const NAMED: usize = 5;
 
-/// What there is to say against one baseline, and in every metric; none where it was not measured.
-fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
+/// What there is to say of one mode against one baseline, and in every metric; none where it was
+/// not measured.
+fn verdict(sets: &[&Set], versus: Versus) -> Option<(String, Vec<String>)> {
     let mut tallies = Vec::new();
     for metric in Metric::ALL {
         let mut tally = Tally::default();
@@ -148,7 +149,7 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
                 1 => String::new(),
                 _ => format!(" on {}", number::plural(set.vcpus() as usize, "vCPU")),
             };
-            tally.count(metric, &set.changes(metric, baseline), &place);
+            tally.count(metric, &set.changes(metric, versus), &place);
         }
         tallies.push((metric, tally));
     }
@@ -156,39 +157,41 @@ fn verdict(sets: &[&Set], baseline: Mode) -> Option<(String, Vec<String>)> {
     if all == 0 {
         return None;
     }
+    let text = measured(versus, all);
+    if tallies.iter().all(|(_, tally)| tally.open == tally.all()) {
+        return Some((text + ", and nothing can be concluded in any metric.", Vec::new()));
+    }
+    let by_metric = tallies.iter().map(|(metric, tally)| {
+        let words = tally.words(*metric) + &range(sets, *metric, versus);
+        match tally.losses.is_empty() {
+            true => format!("{words}."),
+            false => format!("{words}. It loses on {}.", names(&tally.losses)),
+        }
+    });
+    Some((text + ".", by_metric.collect()))
+}
+
+/// The beginning of a verdict: both modes with what they are.
+fn measured(versus: Versus, workloads: usize) -> String {
+    let (Versus { mode, baseline }, workloads) = (versus, number::plural(workloads, "workload"));
+    let whose = match mode {
+        PARATICK_TICKS => "the paper's paratick",
+        _ => "with halt-until",
+    };
     let what = match baseline {
         TICKLESS_STOP => {
             "which stops the tick at every idle entry where it can and is the paper's baseline"
         }
         _ => "which is what the base kernel does today",
     };
-    if tallies.iter().all(|(_, tally)| tally.open == tally.all()) {
-        let text = format!(
-            "Against `{baseline}`, {what}, paratick was measured on {}, and nothing can be \
-             concluded in any metric.",
-            number::plural(all, "workload")
-        );
-        return Some((text, Vec::new()));
-    }
-    let text = format!(
-        "Against `{baseline}`, {what}, paratick was measured on {}.",
-        number::plural(all, "workload")
-    );
-    let by_metric = tallies.iter().map(|(metric, tally)| {
-        let words = tally.words(*metric) + &range(sets, *metric, baseline);
-        match tally.losses.is_empty() {
-            true => format!("{words}."),
-            false => format!("{words}. It loses on {}.", names(&tally.losses)),
-        }
-    });
-    Some((text, by_metric.collect()))
+    format!("Against `{baseline}`, {what}, `{mode}` ({whose}) was measured on {workloads}")
 }
 
 /// The averages of all sets, from the least to the greatest, and how many of them show nothing.
 /// Nothing where one of them has too few boots behind it.
-fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
+fn range(sets: &[&Set], metric: Metric, versus: Versus) -> String {
     let mut averages: Vec<Change> =
-        sets.iter().filter_map(|set| set.average(metric, baseline)).collect();
+        sets.iter().filter_map(|set| set.average(metric, versus)).collect();
     averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
         return String::new();
@@ -200,10 +203,7 @@ fn range(sets: &[&Set], metric: Metric, baseline: Mode) -> String {
     let shown = |average: &&Change| matches!(average.verdict, Verdict::Less | Verdict::More);
     let hidden = averages.len() - averages.iter().filter(shown).count();
     let [low, high] = [low, high].map(|average| number::change(average.ratio));
-    let range = match low == high {
-        true => low,
-        false => format!("{low} to {high}"),
-    };
+    let range = if low == high { low } else { format!("{low} to {high}") };
     match (averages.len(), hidden) {
         (1, 0) => format!(" ({range} on average)"),
         (1, _) => " (no difference shown on average)".into(),

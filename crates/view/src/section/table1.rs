@@ -9,7 +9,7 @@ use crate::{
     svg::rates::{Group, Rate, Rates},
     tables::table1::{entries, table, Entry},
 };
-use paratick_core::mode::TickMode;
+use paratick_core::{mode::TickMode, model::table1::SCENARIOS};
 
 pub fn section(selection: &Selection) -> Option<Section> {
     let sets: Vec<&Set> = selection.of("table1").collect();
@@ -57,10 +57,7 @@ fn synchronization(sets: &[&Set]) -> Option<Block> {
         sets.iter().find(has).map(|set| set.vcpus())
     };
     let threads = of("W3")?;
-    let names = match of("W4") == Some(threads) {
-        true => "W3 and W4",
-        false => "W3",
-    };
+    let names = if of("W4") == Some(threads) { "W3 and W4" } else { "W3" };
     let printed = paper::table1_rate("W3", TickMode::TicklessStop)?;
     Some(Block::Text {
         text: format!(
@@ -74,8 +71,7 @@ fn synchronization(sets: &[&Set]) -> Option<Block> {
 }
 
 fn settings() -> Vec<String> {
-    let settings = paper::TABLE1.iter();
-    settings.map(|(name, _, what)| format!("{name}: {what}.")).collect()
+    SCENARIOS.iter().map(|one| format!("{}: {}.", one.name, one.about)).collect()
 }
 
 fn groups(entries: &[Entry]) -> Vec<Group> {

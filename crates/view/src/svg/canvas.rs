@@ -83,7 +83,8 @@ pub fn escape(text: &str) -> String {
 
 /// A drawing in the making.
 pub struct Svg {
-    id: String,
+    /// Prefixes ids of this drawing.
+    pub id: String,
     size: Size,
     title: String,
     description: String,
@@ -139,11 +140,6 @@ impl Svg {
         self.body += markup;
     }
 
-    /// Prefixes ids of this drawing.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     pub fn finish(self, height: f64) -> String {
         let Svg { id, size, title, description, body } = self;
         format!(
@@ -166,8 +162,8 @@ pub fn axis(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), label: &str
         svg.line((x, top), (x, bottom), "grid");
         svg.text((x, bottom + 15.0), Anchor::Middle, "muted", &scale.label(tick));
     }
-    svg.line((scale.left(), bottom), (scale.right(), bottom), "axis");
-    let middle = (scale.left() + scale.right()) / 2.0;
+    svg.line((scale.left, bottom), (scale.right, bottom), "axis");
+    let middle = (scale.left + scale.right) / 2.0;
     svg.text((middle, bottom + 31.0), Anchor::Middle, "muted", label);
     bottom + 38.0
 }

@@ -24,7 +24,7 @@ pub struct Panel {
 
 pub struct Row {
     pub label: String,
-    /// The average: set apart from the rows above it.
+    /// An average: set apart from the rows above it.
     pub average: bool,
     /// One for each panel.
     pub changes: Vec<Option<Change>>,
@@ -79,7 +79,7 @@ impl Forest {
         }
     }
 
-    /// The average stands a little apart.
+    /// Averages stand a little apart.
     fn row_middle(&self, number: usize) -> f64 {
         let apart = if self.rows[number].average { 8.0 } else { 0.0 };
         (number as f64 + 0.5) * ROW + apart
@@ -128,7 +128,7 @@ fn paper_line(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64), paper: f6
     svg.line((x, top - 5.0), (x, bottom), "reference");
     let text = format!("paper {}", number::printed(paper));
     let half = text_width(&text) / 2.0;
-    let middle = x.clamp(scale.left() + half - 8.0, scale.right() + NUMBER - half);
+    let middle = x.clamp(scale.left + half - 8.0, scale.right + NUMBER - half);
     svg.text((middle, top - 10.0), Anchor::Middle, "paper-text", &text);
 }
 
@@ -143,7 +143,7 @@ fn limits(points: impl Iterator<Item = f64>) -> (f64, f64) {
 /// An interval that goes on beyond the panel ends in an arrow.
 fn point(svg: &mut Svg, scale: &Scale, y: f64, change: Change) {
     let [low, middle, high] = [change.low, change.ratio, change.high].map(|r| scale.at(percent(r)));
-    let (from, to) = (low.max(scale.left()), high.min(scale.right()));
+    let (from, to) = (low.max(scale.left), high.min(scale.right));
     svg.line((from, y), (to, y), "whisker");
     for (cut, x, back) in [(low < from, from, 5.0), (high > to, to, -5.0)] {
         if cut {

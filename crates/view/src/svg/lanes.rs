@@ -33,7 +33,7 @@ impl Lanes<'_> {
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
         let mut svg = Svg::new(id, size, title, description);
         marks::define(&mut svg);
-        let ends = self.lines.iter().map(|line| line.chosen.length_ns());
+        let ends = self.lines.iter().map(|line| line.cycle.chosen.length_ns());
         let end_us = ends.max().unwrap_or(0) as f64 / 1000.0;
         let left = 58.0;
         // The last exits' labels stand right of the plot.
@@ -61,12 +61,12 @@ impl Lanes<'_> {
 }
 
 fn heading(svg: &mut Svg, line: &Line, y: f64, size: Size) {
-    let name = match line.vcpu {
+    let name = match line.cycle.vcpu {
         0 => line.subject.to_string(),
         vcpu => format!("{}, vCPU {vcpu}", line.subject),
     };
     svg.text((0.0, y + 16.0), Anchor::Start, "strong", &name);
-    let exits = plural(line.chosen.exits(), "exit");
+    let exits = plural(line.cycle.chosen.exits(), "exit");
     svg.text((size.width(), y + 16.0), Anchor::End, "strong", &exits);
 }
 
@@ -102,8 +102,9 @@ fn exits(svg: &mut Svg, marks: &[Mark], top: f64) {
 /// nor the line of a later exit.  So they are placed from the last to the first.
 fn place<'a>(line: &'a Line, scale: &Scale) -> Vec<Mark<'a>> {
     let mut marks: Vec<Mark> = Vec::new();
-    for event in line.chosen.events.iter().rev() {
+    for event in line.cycle.chosen.events.iter().rev() {
         let (cause, text) = match &event.what {
+            What::Exit { until: Some(_), cause, .. } => (Some(*cause), "halt until"),
             What::Exit { cause, .. } => (Some(*cause), cause.name()),
             What::Tick { .. } => (None, "tick"),
             _ => continue,

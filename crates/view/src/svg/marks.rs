@@ -22,7 +22,7 @@ pub fn define(svg: &mut Svg) {
     let mut slants: Vec<u32> = Cause::ALL.into_iter().filter_map(hatching).collect();
     slants.sort_unstable();
     slants.dedup();
-    let id = svg.id().to_string();
+    let id = svg.id.clone();
     svg.raw("<defs>");
     for slant in slants {
         svg.raw(&format!(
@@ -38,7 +38,7 @@ pub fn define(svg: &mut Svg) {
 pub fn swatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), cause: Cause) {
     svg.rect((x, y), (width, height), cause.name());
     if let Some(slant) = hatching(cause) {
-        let fill = format!("url(#{}-h{slant})", svg.id());
+        let fill = format!("url(#{}-h{slant})", svg.id);
         svg.raw(&format!(
             "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" \
              fill=\"{fill}\"/>"

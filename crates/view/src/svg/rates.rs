@@ -87,9 +87,9 @@ impl Rates {
 fn row(svg: &mut Svg, (scale, largest): (&Scale, f64), y: f64, rate: &Rate, size: Size) {
     let at = |value: f64| match largest > 0.0 {
         true => scale.at(100.0 * value / largest),
-        false => scale.left(),
+        false => scale.left,
     };
-    svg.text((0.0, y + 4.0), Anchor::Start, "", &fit(&rate.label, scale.left()));
+    svg.text((0.0, y + 4.0), Anchor::Start, "", &fit(&rate.label, scale.left));
     let text = match rate.measured {
         Some(summary) => {
             let from = at(0.0);

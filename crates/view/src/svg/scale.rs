@@ -8,8 +8,8 @@ pub struct Scale {
     from: f64,
     to: f64,
     step: f64,
-    left: f64,
-    right: f64,
+    pub left: f64,
+    pub right: f64,
     signed: bool,
 }
 
@@ -61,14 +61,6 @@ impl Scale {
     pub fn at(&self, value: f64) -> f64 {
         let share = (value - self.from) / (self.to - self.from);
         self.left + share * (self.right - self.left)
-    }
-
-    pub fn left(&self) -> f64 {
-        self.left
-    }
-
-    pub fn right(&self) -> f64 {
-        self.right
     }
 
     pub fn ticks(&self) -> Vec<f64> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What paratick changes in each benchmark, and on average (Tables 2 to 4 of the paper).
+//! What our modes change in each benchmark, and on average (Tables 2 to 4 of the paper).
 
 use crate::{
-    change::{self, Change, Metric, BASELINES, TICKLESS_STOP},
+    change::{self, Change, Metric, Versus},
     number,
     set::{average, metrics, Set},
     table::Table,
@@ -12,33 +12,32 @@ use paratick_core::mode::Mode;
 /// The averages of sets of benchmarks against both baselines, and what the paper printed.
 pub fn averages(sets: &[&Set]) -> Table {
     let mut table = Table::new(
-        "Average change by paratick: geometric means. The paper does not say which mean its own \
-         is.",
-        ["Against"].into_iter().chain(metrics(sets)),
+        "Average changes: geometric means. The paper does not say which mean its own is.",
+        ["Mode"].into_iter().chain(metrics(sets)),
     );
     for set in sets {
         table.group(format!("{} ({})", set.name(), set.samples()));
         let own = own_kernels(set);
-        for baseline in BASELINES {
-            let changes = Metric::ALL.map(|metric| set.changes(metric, baseline));
+        for versus in Versus::all() {
+            let changes = Metric::ALL.map(|metric| set.changes(metric, versus));
             if changes[0].is_empty() {
                 continue;
             }
             let text = |changes: &Vec<(&str, Option<Change>)>| change::text(average(changes));
-            table.row(baseline.to_string(), changes.each_ref().map(text));
+            table.row(versus.to_string(), changes.each_ref().map(text));
             if !own.is_empty() {
                 let without = changes.map(|mut changes| {
                     changes.retain(|(name, _)| !own.contains(name));
                     text(&changes)
                 });
-                table.row(format!("{baseline}, without {}", own.join(", ")), without);
+                table.row(format!("… without {}", own.join(", ")), without);
             }
-        }
-        if let [Some(exits), Some(throughput), Some(time)] =
-            Metric::ALL.map(|metric| set.printed(metric, TICKLESS_STOP))
-        {
-            let printed = [exits, throughput, time].map(number::printed);
-            table.row("printed in the paper", printed);
+            if let [Some(exits), Some(throughput), Some(time)] =
+                Metric::ALL.map(|metric| set.printed(metric, versus))
+            {
+                let printed = [exits, throughput, time].map(number::printed);
+                table.row("printed in the paper", printed);
+            }
         }
     }
     table
@@ -54,25 +53,26 @@ fn own_kernels<'a>(set: &Set<'a>) -> Vec<&'a str> {
     }
 }
 
-/// What paratick changes in each benchmark against `baseline`, and on average; none where no
+/// What our modes change in each benchmark against `baseline`, and on average; none where no
 /// benchmark has both modes.
 pub fn relative(set: &Set, baseline: Mode) -> Option<Table> {
-    let changes = Metric::ALL.map(|metric| set.changes(metric, baseline));
+    let all = set.versus(baseline);
     let mut table = Table::new(
         format!(
-            "{}: paratick relative to {baseline}, {} in each mode",
+            "{}: relative to {baseline}, {} in each mode",
             number::capital(&set.name()),
             set.samples()
         ),
         ["Benchmark"].into_iter().chain(metrics(&[set])),
     );
-    for (nth, (name, _)) in changes[0].iter().enumerate() {
-        let of = |changes: &Vec<(&str, Option<Change>)>| change::text(changes[nth].1);
-        table.row(set.label(name), changes.each_ref().map(of));
+    for versus in &all {
+        let changes = Metric::ALL.map(|metric| set.changes(metric, *versus));
+        table.group(versus.mode.to_string());
+        for (nth, (name, _)) in changes[0].iter().enumerate() {
+            let of = |changes: &Vec<(&str, Option<Change>)>| change::text(changes[nth].1);
+            table.row(set.label(name), changes.each_ref().map(of));
+        }
+        table.row("average", changes.map(|changes| change::text(average(&changes))));
     }
-    if table.is_empty() {
-        return None;
-    }
-    table.row("average", changes.map(|changes| change::text(average(&changes))));
-    Some(table)
+    (!all.is_empty()).then_some(table)
 }

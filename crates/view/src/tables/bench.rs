@@ -22,12 +22,11 @@ pub fn counts(set: &Set) -> Table {
         table.group(title(cells[0]));
         for cell in cells {
             let shown = |figure, write: fn(f64) -> String| interval(cell.summary(figure), write);
-            let per_unit = cell.summary(Figure::ExitsPerUnit);
             table.row(
                 marked(cell),
                 [
                     shown(Figure::Exits, count),
-                    number::or_nothing(per_unit, |summary| decimal(summary.median)),
+                    number::or_nothing(cell.median(Figure::ExitsPerUnit), decimal),
                     shown(Figure::TscDeadlineWrites, count),
                     shown(Figure::TicksDelivered, count),
                     shown(Figure::Instructions, millions),

@@ -6,7 +6,12 @@ use crate::{
     table::Table,
     timeline::{lines, time_of, Line, Who},
 };
-use paratick_core::{cause::Cause, cycle::What, results::Results, units::Nanos};
+use paratick_core::{
+    cause::Cause,
+    cycle::{Until, What},
+    results::Results,
+    units::Nanos,
+};
 
 pub fn table(results: &Results) -> Table {
     let planned = results.plan.workloads.first();
@@ -21,7 +26,7 @@ pub fn table(results: &Results) -> Table {
     table = table.words(1..2).words(4..);
     for line in &lines(results) {
         table.group(heading(line));
-        let events = &line.chosen.events;
+        let events = &line.cycle.chosen.events;
         for (place, event) in events.iter().enumerate() {
             let (name, cause, what) = told(&event.what);
             let next = events.get(place + 1);
@@ -41,10 +46,10 @@ pub fn workload(results: &Results) -> &str {
 /// How much longer the runs became because they were traced; none where that is not known.
 pub fn lengths(results: &Results) -> Option<String> {
     let all = lines(results);
-    let lines = all.iter().filter(|line| line.untraced_ns > 0);
+    let lines = all.iter().filter(|line| line.cycle.untraced_ns > 0);
     let longer: Vec<String> = lines
         .map(|line| {
-            let ratio = line.traced_ns as f64 / line.untraced_ns as f64;
+            let ratio = line.cycle.traced_ns as f64 / line.cycle.untraced_ns as f64;
             format!("{} {}", line.subject, number::change(ratio))
         })
         .collect();
@@ -59,35 +64,57 @@ pub fn lengths(results: &Results) -> Option<String> {
 }
 
 fn heading(line: &Line) -> String {
-    let chosen = &line.chosen;
+    let chosen = &line.cycle.chosen;
     let shares = Who::ALL.map(|who| format!("{} {}", who.name(), Nanos(time_of(line, who))));
     let mean = |cause: Cause| Some(format!("{cause} {:.2}", chosen.exits_by_cause.get(&cause)?));
     let means: Vec<_> = Cause::ALL.into_iter().filter_map(mean).collect();
     format!(
         "{}, vCPU {}: {}; {}. {} of {} cycles are like this one; over all, {} exits in a cycle \
-         (mean: {})",
+         (mean: {}){}",
         line.subject,
-        line.vcpu,
+        line.cycle.vcpu,
         number::plural(chosen.exits(), "exit"),
         shares.join(", "),
         chosen.alike,
         chosen.cycles,
         number::interval(Some(chosen.exits_per_cycle), number::count),
-        means.join(", ")
+        means.join(", "),
+        writes(line).unwrap_or_default()
     )
+}
+
+/// Why deadlines were written in the whole run; none where the guest does not say.
+fn writes(line: &Line) -> Option<String> {
+    let writes = line.cycle.deadline_writes.as_ref()?;
+    let all: u32 = writes.values().sum();
+    let reasons = writes.iter().map(|(why, count)| format!("{count} {}", why.about()));
+    let reasons: Vec<String> = reasons.collect();
+    Some(match all {
+        0 => ". No deadline was written in the whole run".into(),
+        _ => format!(
+            ". In the whole run {}: {}",
+            match all {
+                1 => "1 deadline was written".into(),
+                _ => format!("{all} deadlines were written"),
+            },
+            number::list(&reasons)
+        ),
+    })
 }
 
 /// An event's name, its cause, and what happens.
 fn told(what: &What) -> (&'static str, String, String) {
     let event = |name, cause: &dyn ToString, what: &str| (name, cause.to_string(), what.into());
     match what {
-        What::Exit { reason, cause, msr, moved_ns } => {
+        What::Exit { reason, cause, msr, moved_ns, until, why } => {
             let msr = msr.as_ref().map(|msr| format!(" {msr}"));
             let moved = moved_ns.map(|moved| {
                 let side = if moved < 0 { "earlier" } else { "later" };
                 format!(", deadline {} {side}", Nanos(moved.unsigned_abs()))
             });
-            let text = [Some(reason.clone()), msr, moved];
+            let until = until.map(|until| format!(", {}", handed_over(until)));
+            let why = why.map(|why| format!(", written {}", why.about()));
+            let text = [Some(reason.clone()), msr, moved, until, why];
             event("exit", cause, &text.into_iter().flatten().collect::<String>())
         }
         What::Entry => event("entry", &"", "the guest runs"),
@@ -97,6 +124,20 @@ fn told(what: &What) -> (&'static str, String, String) {
         What::NoTick { what } => event("no tick", what, ""),
         What::End => event("end", &"", "the next cycle begins"),
     }
+}
+
+/// What a halt says of the deadline that goes with it.
+fn handed_over(until: Until) -> String {
+    let deadline = match (until.deadline, until.due_ns) {
+        (false, _) => "until an interrupt".to_string(),
+        (true, None) => "until a deadline".into(),
+        (true, Some(due)) if due < 0 => {
+            format!("until a deadline that was over {} ago", Nanos(due.unsigned_abs()))
+        }
+        (true, Some(due)) => format!("until a deadline {} later", Nanos(due.unsigned_abs())),
+    };
+    let kept = if until.keep { ", which stays armed" } else { "" };
+    format!("{deadline}{kept}")
 }
 
 fn micros(ns: u64) -> String {

@@ -2,37 +2,36 @@
 //! Why the baseline's kernel keeps its tick when a vCPU goes idle.
 
 use crate::{
-    change::{self, Metric, TICKLESS_STOP},
+    change::{self, Metric, Versus, TICKLESS_STOP},
     number::{self, count},
     set::Set,
     table::Table,
 };
 use paratick_core::idle::IdleEntries;
 
+const HEAD: [&str; 4] =
+    ["Benchmark", "Looks for the next event", "Tick kept", "RCU callbacks waiting"];
+
 /// A row for each benchmark whose idle entries were counted; none: no benchmark's were.
 pub fn table(set: &Set) -> Option<Table> {
+    let all = set.versus(TICKLESS_STOP);
+    let by_mode = |versus: &Versus| format!("VM exits by {}", versus.mode);
+    let exits: Vec<_> = all.iter().map(|versus| set.changes(Metric::Exits, *versus)).collect();
     let mut table = Table::new(
         format!("What {TICKLESS_STOP} finds when vCPUs go idle: {} (–: of no looks)", set.name()),
-        [
-            "Benchmark",
-            "Looks for the next event",
-            "Tick kept",
-            "RCU callbacks waiting",
-            "VM exits by paratick",
-        ],
+        HEAD.map(String::from).into_iter().chain(all.iter().map(by_mode)),
     );
-    let exits = set.changes(Metric::Exits, TICKLESS_STOP);
     for (name, entries) in counted(set) {
-        let change = exits.iter().find(|(workload, _)| *workload == name);
-        table.row(
-            set.label(name),
-            [
-                count(entries.decisions as f64),
-                share(entries.kept, entries.decisions),
-                share(entries.rcu_waiting, entries.decisions),
-                change::text(change.and_then(|(_, change)| *change)),
-            ],
-        );
+        let counts = [
+            count(entries.decisions as f64),
+            share(entries.kept, entries.decisions),
+            share(entries.rcu_waiting, entries.decisions),
+        ];
+        let changes = exits.iter().map(|changes| {
+            let change = changes.iter().find(|(workload, _)| *workload == name);
+            change::text(change.and_then(|(_, change)| *change))
+        });
+        table.row(set.label(name), counts.into_iter().chain(changes));
     }
     (!table.is_empty()).then_some(table)
 }

@@ -9,7 +9,11 @@ use crate::{
 };
 use paratick_core::{
     cause::Cause,
-    model::{measured, TickModel},
+    model::{
+        measured,
+        table1::{HZ, SCENARIOS},
+        TickModel,
+    },
     results::{Cell, Figure, Results, Sample},
     stats::{self, Observation, Summary},
 };
@@ -47,24 +51,22 @@ pub fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
     for set in sets {
         let results = set.main();
         let guests = results.plan.guests;
+        let paper_hz = results.environment.configuration.hz.is_none_or(|hz| hz == HZ);
         entries.extend(results.cells.iter().map(|cell| {
             Entry {
                 cell,
                 guests,
                 samples: set.samples(),
                 rate: stats::summarize(&rates(cell, guests)),
-                printed: (!cell.subject.mode.poll)
+                printed: (paper_hz && !cell.subject.mode.poll)
                     .then(|| paper::table1_rate(&cell.workload, cell.subject.mode.tick))
                     .flatten(),
                 modelled: modelled(results, cell),
             }
         }));
     }
-    let known = |entry: &Entry| {
-        let mut names = paper::TABLE1.iter().map(|(name, ..)| *name);
-        names.position(|name| name == entry.cell.workload)
-    };
-    entries.sort_by_key(|entry| known(entry).unwrap_or(paper::TABLE1.len()));
+    let known = |entry: &Entry| SCENARIOS.iter().position(|one| one.name == entry.cell.workload);
+    entries.sort_by_key(|entry| known(entry).unwrap_or(SCENARIOS.len()));
     entries
 }
 
