@@ -94,7 +94,9 @@ fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
     assert!(near(four.duration_ms, alone.duration_ms), "{four:?} {alone:?}");
     assert!(near(four.ticks, alone.ticks), "{four:?} {alone:?}");
     assert!(near(four.ticks_per_period, 1.0), "{four:?}");
-    assert!(near(four.accounted_ms, alone.accounted_ms), "{four:?} {alone:?}");
+    // Within the unit of /proc/stat, at the window's begin and at its end.
+    let apart_ms = (four.accounted_ms - alone.accounted_ms).abs();
+    assert!(apart_ms <= 20.0, "{four:?} {alone:?}");
     // What it is good for: the instructions of all added up, the same work takes four times as
     // long, and most of the ticks that this is worth come too late to be told apart.
     let added_up = busy(4, false);

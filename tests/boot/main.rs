@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that boot real kernels under emulation; `make test-boot` runs them, one at a time.
 //!
-//! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series.
+//! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series, and
+//! `PARATICK_TEST_BASE_KERNEL` one instead of that without.
 
+mod baseline;
 mod bench;
+mod cputime;
 mod emulator;
+mod halt_until;
+mod here;
+mod hz;
 mod kexec;
 mod lab;
 mod model;
@@ -13,3 +19,4 @@ mod selftest;
 mod series;
 mod support;
 mod transitions;
+mod vmm;

@@ -6,7 +6,7 @@ use paratick_build::{
     kernel::{self, Variant},
     tools::Tools,
 };
-use paratick_core::{mode::Mode, size::Size, wire::GuestConfig};
+use paratick_core::{cause::Cause, mode::Mode, size::Size, wire::GuestConfig};
 use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, ExecResult},
@@ -14,7 +14,7 @@ use paratick_machine::{
     host::Host,
     spec::HostSpec,
 };
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -79,8 +79,13 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The image without the series.
 pub fn base_kernel() -> PathBuf {
-    let image = kernel::ensure(kernel::DEFAULT_BASE, Variant::Unpatched, &mut |_| {});
-    image.expect("a kernel without the series").bzimage
+    match std::env::var_os("PARATICK_TEST_BASE_KERNEL") {
+        Some(kernel) => kernel.into(),
+        None => {
+            let image = kernel::ensure(kernel::DEFAULT_BASE, Variant::Unpatched, &mut |_| {});
+            image.expect("a kernel without the series").bzimage
+        }
+    }
 }
 
 /// A host that has room for a guest while the one before it ends.
@@ -111,6 +116,7 @@ pub fn guest_on(
 pub struct Measured {
     report: serde_json::Value,
     pub exits: u64,
+    pub causes: BTreeMap<Cause, u64>,
     /// Writes to TSC_DEADLINE.
     pub deadlines: u64,
     pub ticks_delivered: Option<u64>,
@@ -147,10 +153,12 @@ pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Mea
     assert_eq!(result.code, 0, "{}", text(&result.stderr));
     let windows = guest.windows().unwrap();
     assert_eq!(windows.len(), 1, "{windows:?}");
-    let deadlines = windows[0].counts().msr_writes.unwrap().get("TSC_DEADLINE").copied();
+    let counts = windows[0].counts();
+    let deadlines = counts.msr_writes.unwrap().get("TSC_DEADLINE").copied();
     let measured = Measured {
         report: serde_json::from_slice(&result.stdout).unwrap(),
         exits: windows[0].total(),
+        causes: counts.by_cause,
         deadlines: deadlines.unwrap_or(0),
         ticks_delivered: windows[0].ticks_delivered(),
     };

@@ -84,7 +84,7 @@ fn results(cells: &[(&str, &str, u64)]) -> Value {
             "kernel_version": "6.12.1", "host_kernel_version": "6.12.1",
             "configuration": {
                 "kernel_sha256": "", "host_kernel_sha256": "", "guest_memory_bytes": 1,
-                "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false,
+                "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false, "halt_poll_ns": 0,
             },
             "qemu_command_lines": {"host": [], "guests": {}},
             "machine": {"cpu": "a \
@@ -118,7 +118,7 @@ fn the_gate_that_stopped_a_change_is_said_when_asked() {
     let pair = Pair::new(&results(&CALM), &slower());
     let exits_of_idle = |options: &[&str]| {
         let text = pair.text(&[&["--verbose"], options].concat(), 0);
-        let row = |line: &&str| line.contains("idle paratick ") && line.contains("VM exits");
+        let row = |line: &&str| line.contains("idle paratick-ticks ") && line.contains("VM exits");
         text.lines().find(row).unwrap_or(&text).to_string()
     };
     assert!(exits_of_idle(&[]).ends_with("too small to matter"));

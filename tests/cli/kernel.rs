@@ -91,12 +91,78 @@ fn commits_on_a_branch_of_ones_own_are_not_overwritten() {
 }
 
 #[test]
-fn a_patch_that_its_author_did_not_sign_off_is_not_exported() {
+fn kept_patches_are_signed_off_by_nobody_whatever_their_commits_say() {
     let checkout = Checkout::with_series();
-    checkout.commit(MORE, "tick: Unsigned");
+    checkout.commit(MORE, &format!("tick: More\n\nFixes: 1\nSigned-off-by: {AUTHOR}\nLink: 2"));
     checkout.rebase_lab();
-    let error = checkout.stderr(&["kernel", "export"], 69);
-    assert!(error.contains("'tick: Unsigned' is by") && error.contains("--signoff"), "{error}");
+    assert!(checkout.git(&["log", "base..lab"]).matches("Signed-off-by").count() == 5);
+    checkout.paratick(&["kernel", "export"]).assert().success();
+    for (name, text) in checkout.patches() {
+        assert!(!text.contains("Signed-off-by"), "{name}: {text}");
+    }
+    let last = checkout.read("kernel/series/upper/6.12/0003-tick-More.patch");
+    assert!(last.contains("\n\nFixes: 1\nLink: 2\n---\n"), "{last}");
+    checkout.write_cover_letter("upper", 3);
+    checkout.stdout(&["kernel", "check", "--quick"], 0);
+}
+
+#[test]
+fn check_finds_a_patch_that_is_signed_off() {
+    let checkout = Checkout::with_series();
+    let name = "kernel/series/upper/6.12/0002-odd-tick-Name-it-b.patch";
+    let signed = format!("Because.\n\nSigned-off-by: {AUTHOR}");
+    checkout.write(name, &checkout.read(name).replace("Because.", &signed));
+    let said = checkout.stdout(&["kernel", "check", "--quick"], 1);
+    assert!(said.contains(&format!("-Signed-off-by: {AUTHOR}")), "{said}");
+}
+
+const SENDER: &str = "Séverine <s@example.org>";
+
+#[test]
+fn a_copy_for_sending_is_from_its_sender_and_signed_off_by_nobody_else() {
+    let checkout = Checkout::with_series();
+    let before = checkout.patches();
+    let to = checkout.path("to-send");
+    let args = ["kernel", "export", "--signoff", SENDER, "--output", to.to_str().unwrap()];
+    checkout.paratick(&args).assert().success();
+    assert_eq!(checkout.patches(), before);
+    let names = |folder: &str| {
+        let entries = fs::read_dir(to.join(folder)).unwrap().map(|entry| entry.unwrap());
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    // Not the lab's.
+    assert_eq!(names(""), ["lower", "upper"]);
+    assert_eq!(names("lower"), ["0001-tick-Name-it-low.patch"]);
+    assert_eq!(names("upper").len(), 3);
+    let from = "From: =?UTF-8?q?S=C3=A9verine?= <s@example.org>\n";
+    let patch = fs::read_to_string(to.join("upper/0002-odd-tick-Name-it-b.patch")).unwrap();
+    assert!(patch.contains(&format!("\n{from}")) && !patch.contains("A U Thor"), "{patch}");
+    assert!(patch.contains("\nSubject: [PATCH 2/2] [odd] tick: Name it b\n"), "{patch}");
+    let signed = format!("\n\nBecause.\n\nSigned-off-by: {SENDER}\n---\n");
+    assert!(patch.contains(&signed), "{patch}");
+    let letter = fs::read_to_string(to.join("upper/0000-cover-letter.patch")).unwrap();
+    assert!(letter.starts_with(&format!("{from}Subject: [PATCH 0/2] Tick\n\n")), "{letter}");
+    assert!(checkout.stderr(&args, 69).contains("is not empty\nhint: "));
+}
+
+#[test]
+fn a_copy_for_sending_is_never_among_the_kept_patches() {
+    let checkout = Checkout::with_series();
+    let before = checkout.patches();
+    for folder in ["kernel/series/new", "kernel/series/upper/6.12"] {
+        let to = checkout.path(folder);
+        let args = ["kernel", "export", "--signoff", SENDER, "--output", to.to_str().unwrap()];
+        let error = checkout.stderr(&args, 69);
+        assert!(error.contains("keeps its patches") && error.contains("\nhint: "), "{error}");
+    }
+    for args in [&["--signoff", SENDER][..], &["--output", "x"], &["--signoff", "me"]] {
+        checkout.stderr(&[&["kernel", "export"], args].concat(), 2);
+    }
+    assert_eq!(checkout.patches(), before);
+    assert!(!checkout.path("kernel/series/new").exists());
 }
 
 #[test]

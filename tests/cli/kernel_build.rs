@@ -73,6 +73,26 @@ fn fragments_are_merged_in_the_order_that_the_base_names() {
 }
 
 #[test]
+fn another_tick_rate_is_another_image() {
+    let checkout = Checkout::with_series();
+    checkout.write("kernel/config/hz1000.config", "# CONFIG_A is not set\nCONFIG_FAST=y\n");
+    let slow = build(&checkout, &[]);
+    assert_eq!(build(&checkout, &["--hz", "250"]), slow);
+    for (args, release) in [
+        (&["--hz", "1000"][..], "6.12.0-paratick-hz1000"),
+        (&["--hz", "1000", "--base"], "6.12.0-base-hz1000"),
+    ] {
+        let fast = build(&checkout, args);
+        assert_eq!(line(&fast, "release"), release);
+        assert_ne!(line(&fast, "key"), line(&slow, "key"));
+        let config = fs::read_to_string(line(&fast, "config")).unwrap();
+        assert!(config.contains("CONFIG_A=n\nCONFIG_FAST=y\n"), "{config}");
+    }
+    let error = checkout.stderr(&["kernel", "build", "--hz", "300"], 69);
+    assert!(error.contains("6.12 with HZ=300: ") && error.contains("\nhint: "), "{error}");
+}
+
+#[test]
 fn check_compiles_every_series_and_says_with_what() {
     let said = Checkout::with_series().stdout(&["kernel", "check"], 0);
     for name in ["lower", "upper", "lab"] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel` with a stack of series: branches, folders, and what keeps them together.
 
-use crate::support::{Checkout, FIRST, LAB, LOWER, MORE, SECOND, SERIES};
+use crate::support::{Checkout, LAB, LOWER, MORE, SECOND, SERIES};
 use std::{collections::BTreeMap, fs, process::Command as Process};
 
 /// Does in the tree what the hint of a failed export says.
@@ -145,15 +145,24 @@ fn follow_hint_words(checkout: &Checkout) -> String {
 }
 
 #[test]
-fn a_patch_without_a_sign_off_keeps_the_whole_stack_from_being_written() {
+fn a_merge_keeps_the_whole_stack_from_being_written() {
     let checkout = Checkout::with_series();
     let before = checkout.patches();
     checkout.commit_signed(MORE, "tick: More");
     checkout.rebase_lab();
     checkout.git(&["checkout", "-q", "lab"]);
-    checkout.commit(FIRST, "tick: Unsigned");
+    checkout.git(&[
+        "merge",
+        "-q",
+        "--no-ff",
+        "-s",
+        "ours",
+        "-m",
+        "Merge",
+        "refs/paratick/saved/lab",
+    ]);
     let error = checkout.stderr(&["kernel", "export"], 69);
-    assert!(error.contains("'tick: Unsigned' is by"), "{error}");
+    assert!(error.contains("upper..lab has a merge") && error.contains("\nhint: "), "{error}");
     assert_eq!(checkout.patches(), before);
 }
 

@@ -145,8 +145,9 @@ fn one_modes_load_predicts_another_mode() {
     let answer = json(&["--from", RECORDED, "--load-of", "tickless-stop"]);
     for workload in ["pingpong", "barrier", "sleep"] {
         let mut cells = answer["cells"].as_array().unwrap().iter();
-        let cell = cells
-            .find(|cell| cell["workload"] == workload && cell["subject"]["mode"] == "paratick");
+        let cell = cells.find(|cell| {
+            cell["workload"] == workload && cell["subject"]["mode"] == "paratick-ticks"
+        });
         let cell = cell.unwrap();
         assert_eq!(cell["load_of"]["mode"], "tickless-stop");
         let (predicted, counted) = (&cell["predicted"]["likely"], &cell["measured"]);

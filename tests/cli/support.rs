@@ -84,7 +84,8 @@ impl Checkout {
             &format!(
                 "[\"6.12\"]\npackage = \"no-such-package\"\nversion = \"1\"\nbuild_steps = 1\n\
                  tarball = \"{}\"\nsha256 = \"{}\"\n\
-                 series = [\"lower\", \"upper\"]\nlab_series = [\"lab\"]\nconfig = [\"common\"]\n",
+                 series = [\"lower\", \"upper\"]\nlab_series = [\"lab\"]\nconfig = [\"common\"]\n\
+                 hz = 250\n",
                 tarball.display(),
                 sum.split_whitespace().next().unwrap()
             ),

@@ -8,7 +8,6 @@ use crate::{
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
     catalogue::programs,
-    exit_cost::{Published, PUBLISHED},
     mode::{Mode, TickMode},
     results::Figure,
     workload::WORKLOADS,
@@ -20,14 +19,12 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 7] = [
+const BLOCKS: [Block; 5] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
-    ("costs-that-bound", || costs(true)),
-    ("other-costs", || costs(false)),
 ];
 
 #[test]
@@ -64,7 +61,8 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
 
 fn modes() -> String {
     let parameters = |tick, poll| Mode { tick, poll }.kernel_parameters();
-    let tick = TickMode::ALL.map(|tick| item(tick.name(), tick.about(), &parameters(tick, false)));
+    let tick =
+        TickMode::ALL.map(|tick| item(tick.name(), tick.row().about, &parameters(tick, false)));
     let with_poll = parameters(TickMode::Paratick, true);
     let poll = "with any of these, as in `paratick+poll`: the guest polls for work before it halts";
     [tick.join("\n"), item("+poll", poll, &with_poll)].join("\n")
@@ -114,17 +112,6 @@ fn programs_and_kernels() -> String {
         kernels.map(|one| (&one.name, "the agent's own".into(), &one.stands_for, &one.why));
     let items = programs.chain(kernels).map(|(name, from, stands_for, why)| {
         wrapped(&format!("* `{name}` ({from}) stands for {stands_for}. {why}"))
-    });
-    items.collect::<Vec<_>>().join("\n")
-}
-
-fn costs(bounding: bool) -> String {
-    let thousands = |n: u32| format!("{} {:03}", n / 1000, n % 1000);
-    let items = PUBLISHED.iter().filter(|one| one.bounds_hardware == bounding).map(|one| {
-        let Published { cpu, measured, source, .. } = one;
-        let (low, high) = (thousands(one.low.0), thousands(one.high.0));
-        let cycles = if low == high { low } else { format!("{low}–{high}") };
-        wrapped(&format!("* **{cycles}**: {measured}. Processor: {cpu}. Source: {source}"))
     });
     items.collect::<Vec<_>>().join("\n")
 }

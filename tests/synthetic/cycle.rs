@@ -4,41 +4,33 @@
 use super::{environment, Bench};
 use paratick_core::{
     cause::Cause,
-    cycle::{Chosen, Event, IdleCycle, Waker, What},
+    cycle::{Chosen, Event, IdleCycle, Until, Waker, What, Why},
     mode::Mode,
-    results::{Plan, PlannedWorkload, Results, SCHEMA},
+    results::{Plan, PlannedWorkload, Results},
     stats::{Method, Summary},
 };
 use std::collections::BTreeMap;
 
 /// An idle cycle as each mode might have it: the exits after the wake-up, with what they take.
 pub fn timeline() -> String {
-    let modes: [(&str, &[(Cause, u64)]); 4] = [
+    let modes: [(&str, &[(Cause, u64)]); 5] = [
         ("periodic", &[(Cause::Ipi, 5000), (Cause::Expiry, 4200), (Cause::Arm, 5100)]),
         ("tickless", &[(Cause::Ipi, 5000), (Cause::Eoi, 3900)]),
         (
             "tickless-stop",
             &[(Cause::Arm, 5200), (Cause::Ipi, 5000), (Cause::Arm, 5100), (Cause::Stop, 4900)],
         ),
+        ("paratick-ticks", &[(Cause::Ipi, 5000)]),
         ("paratick", &[(Cause::Ipi, 5000)]),
     ];
-    let planned = PlannedWorkload {
-        workload: "pingpong".into(),
-        work: 1000,
-        unit: "round trips".into(),
-        program: None,
-    };
+    let planned = PlannedWorkload::new("pingpong", 1000, "round trips");
     let subjects = modes.map(|(mode, _)| mode.parse::<Mode>().unwrap());
     let mut results = Results {
-        schema: SCHEMA.into(),
-        bench: "timeline".into(),
         command: ["paratick", "bench", "timeline"].map(String::from).to_vec(),
-        plan: Plan::new(2, subjects, [planned.clone()], 1, 0),
-        cells: Vec::new(),
         tool_version: "synthetic".into(),
         started: "2026-01-03T00:00:00Z".into(),
         environment: environment(&Bench { name: "quick", vcpus: 2, guests: 1, cost: None }),
-        problems: Vec::new(),
+        ..Results::new("timeline", Plan::new(2, subjects, [planned.clone()], 1, 0))
     };
     for (mode, exits) in modes {
         let subject = mode.parse::<Mode>().unwrap().into();
@@ -50,6 +42,7 @@ pub fn timeline() -> String {
 fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
     let exit = |cause: Cause| What::Exit {
         reason: match cause {
+            Cause::Halt if mode == "paratick" => "hypercall".into(),
             Cause::Halt => "hlt".into(),
             Cause::Expiry => "interrupt".into(),
             _ => "msr_write".into(),
@@ -57,6 +50,12 @@ fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
         cause,
         msr: matches!(cause, Cause::Arm | Cause::Stop).then(|| "TSC_DEADLINE".into()),
         moved_ns: None,
+        until: (mode == "paratick" && cause == Cause::Halt).then_some(Until {
+            deadline: true,
+            keep: false,
+            due_ns: Some(3_900_000),
+        }),
+        why: None,
     };
     let mut events = vec![
         (0, exit(Cause::Halt)),
@@ -65,7 +64,7 @@ fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
         (23_400, What::Entry),
     ];
     let mut now = 23_400;
-    if mode == "paratick" {
+    if mode.starts_with("paratick") {
         events.insert(3, (22_000, What::Tick { what: "late".into() }));
     }
     for (cause, takes) in exits {
@@ -92,5 +91,6 @@ fn cycle(mode: &str, exits: &[(Cause, u64)]) -> IdleCycle {
         },
         traced_ns: 0,
         untraced_ns: 0,
+        deadline_writes: (mode == "paratick").then(|| [(Why::User, 3), (Why::Switch, 1)].into()),
     }
 }

@@ -14,7 +14,7 @@ use paratick_core::{
     exits::Counts,
     idle::IdleEntries,
     mode::{Mode, TickMode},
-    results::{Environment, Plan, PlannedWorkload, Program, Results, Sample, SCHEMA},
+    results::{Environment, Plan, PlannedWorkload, Program, Results, Sample},
     units::Hz,
 };
 use std::{
@@ -119,26 +119,18 @@ pub fn results(bench: &Bench) -> Results {
     if bench.name == "quick" {
         modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
     }
+    let planned = workloads.iter().map(|(planned, _)| planned.clone());
+    let plan = Plan {
+        guests: bench.guests,
+        idle_entries: true,
+        ..Plan::new(bench.vcpus, modes.iter().copied(), planned, ROUNDS, REPEATS)
+    };
     let mut results = Results {
-        schema: SCHEMA.into(),
         tool_version: "synthetic".into(),
-        bench: bench.name.into(),
         command: ["paratick", "bench", bench.name].map(String::from).to_vec(),
         started: format!("2026-01-0{}T00:00:00Z", 1 + bench.guests),
-        plan: Plan {
-            vcpus: bench.vcpus,
-            guests: bench.guests,
-            subjects: modes.iter().copied().map(Into::into).collect(),
-            workloads: workloads.iter().map(|(planned, _)| planned.clone()).collect(),
-            rounds: ROUNDS,
-            rounds_at_most: None,
-            precision: None,
-            repeats: REPEATS,
-            idle_entries: true,
-        },
         environment: environment(bench),
-        cells: Vec::new(),
-        problems: Vec::new(),
+        ..Results::new(bench.name, plan)
     };
     let mut noise = Noise(
         0x9e37_79b9_7f4a_7c15 ^ u64::from(bench.vcpus) << 7 ^ u64::from(bench.cost.unwrap_or(0)),
@@ -232,6 +224,7 @@ impl Shape<'_> {
         let guest = (self.vcpu_seconds() * 2e8 * noise.around(0.004)) as u64;
         let host = (exits as f64 * 4200.0 * noise.around(0.01)) as u64;
         let cost = u64::from(self.bench.cost.unwrap_or(0));
+        let has_ticks = self.mode.tick.row().virtual_ticks;
         let path = exits as f64 * (4200.0 + cost as f64) * 0.1 / f64::from(self.bench.vcpus);
         Sample {
             exits: Some(Counts {
@@ -242,8 +235,7 @@ impl Shape<'_> {
                     causes[&Cause::Arm] + causes[&Cause::Stop],
                 )])),
                 by_cause: causes,
-                ticks_delivered: (self.mode.tick == TickMode::Paratick)
-                    .then_some((HZ * self.vcpu_seconds()) as u64),
+                ticks_delivered: has_ticks.then_some((HZ * self.vcpu_seconds()) as u64),
             }),
             world_switches: Some(exits),
             host_instructions: Some(host),
@@ -276,7 +268,8 @@ impl Shape<'_> {
             TickMode::TicklessStop => {
                 (HZ * busy + idles * 1.02, idles * 0.98, HZ * busy, 220.0 * busy)
             }
-            TickMode::Paratick => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
+            TickMode::ParatickTicks => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
+            TickMode::Paratick => (0.5, 0.0, 0.5, HZ * busy),
         };
         let io = if self.bench.name == "io" { idles } else { 0.4 };
         [

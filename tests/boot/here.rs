@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
+//! as any machine does; what runs below it, the emulator, counts its world switches.
+
+use crate::support::{kernel, text, tools, PATIENCE};
+use paratick_core::{results, size::Size};
+use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, spec::HostSpec};
+use std::fs;
+
+fn machine() -> Host {
+    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
+    spec.emulation.count_world_switches = true;
+    Host::boot(spec, &tools(), &mut |_| {}).unwrap()
+}
+
+/// What `paratick` prints on this machine, whose disk nobody can write to.
+fn paratick(machine: &Host, args: &[&str], code: i32) -> String {
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    let kernel = kernel().display().to_string();
+    let begin = ["env", "HOME=/tmp", &program];
+    let argv = [&begin, &args[..2], &["--host", "here", "--kernel", &kernel], &args[2..]].concat();
+    let result = machine.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
+    assert_eq!(result.code, code, "{}{}", text(&result.stdout), text(&result.stderr));
+    text(&result.stdout)
+}
+
+/// World switches of each vCPU in each window, in order.  The machine's first CPU has none.
+fn world_switches(machine: &Host) -> Vec<Vec<u64>> {
+    let lines = fs::read_to_string(machine.world_switches().unwrap()).unwrap();
+    let switches = |line: &str| {
+        let window: serde_json::Value = serde_json::from_str(line).unwrap();
+        let cpus = window["cpus"].as_array().unwrap()[1..].iter();
+        cpus.map(|cpu| cpu["world_switches"].as_u64().unwrap()).collect()
+    };
+    lines.lines().map(switches).collect()
+}
+
+#[test]
+fn the_machine_itself_can_be_the_host_and_every_exit_there_is_counted() {
+    let machine = machine();
+    a_command_runs_in_a_guest_of_the_machine(&machine);
+    a_bench_measures_on_the_machine(&machine);
+    // Neither guests nor files of theirs are left.
+    let left = "ls -d /sys/kernel/debug/kvm/*-* /tmp/.cache/paratick/run/* 2>/dev/null";
+    let result = machine.exec(Exec::new(["sh", "-c", left])).unwrap();
+    assert_eq!(text(&result.stdout), "");
+    machine.shutdown().unwrap();
+}
+
+fn a_command_runs_in_a_guest_of_the_machine(machine: &Host) {
+    let script = "cat /sys/devices/system/cpu/virtual_tick/active; sleep 0.1; exit 7";
+    let options = ["lab", "run", "--vcpus", "1", "--exits", "--format", "json"];
+    let said = paratick(machine, &[&options[..], &["--", "sh", "-c", script]].concat(), 7);
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["stdout"], "0\n");
+    assert!(report["host"]["qemu"].as_array().unwrap().is_empty());
+    let exits = report["windows"][0]["vcpus"][0]["exits"].as_array().unwrap();
+    let counted: u64 = exits.iter().map(|exit| exit["count"].as_u64().unwrap()).sum();
+    assert!(counted > 0);
+    assert_eq!(world_switches(machine), [[counted, 0]]);
+}
+
+fn a_bench_measures_on_the_machine(machine: &Host) {
+    let before = world_switches(machine).len();
+    let modes =
+        ["bench", "quick", "--modes", "tickless,paratick-ticks", "--workloads", "cpu,pingpong"];
+    let size = ["--rounds", "1", "--repeat", "2", "--output", "/tmp/r.json", "--format", "json"];
+    let said = paratick(machine, &[&modes[..], &size].concat(), 0);
+    let results = results::read(&said).unwrap();
+    assert!(results.is_complete() && results.problems.is_empty());
+    assert!(results.environment.configuration.host_is_machine);
+    let samples = || results.cells.iter().flat_map(|cell| cell.samples());
+    // The machine knows of no emulator below it.
+    assert!(samples().all(|sample| sample.world_switches.is_none() && sample.problems.is_empty()));
+    let totals = |sample: &results::Sample| -> Vec<u64> {
+        sample.per_vcpu.iter().map(|vcpu| vcpu.total).collect()
+    };
+    let mut counted: Vec<_> = samples().map(totals).collect();
+    let mut switches = world_switches(machine).split_off(before);
+    // Results are in another order than the runs.
+    counted.sort();
+    switches.sort();
+    assert_eq!(counted.len(), 8);
+    assert_eq!(counted, switches);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tick rates: a guest gets the ticks that its own kernel asks for, whatever its host's are.
+
+use crate::{
+    series::said,
+    support::{busy_ticks, guest_on, host_for, kernel},
+};
+use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
+use std::path::PathBuf;
+
+/// The image whose tick is this fast.
+fn kernel_at(hz: u32) -> PathBuf {
+    match hz {
+        250 => kernel(),
+        hz => {
+            let changes = Changes { hz: Some(hz), ..Changes::default() };
+            let image = ensure_changed(DEFAULT_BASE, Variant::Patched, &changes, &mut |_| {});
+            image.expect("a kernel with another tick rate").bzimage
+        }
+    }
+}
+
+#[test]
+fn a_busy_vcpu_gets_the_ticks_of_its_own_rate_on_a_host_of_another() {
+    for (host_hz, rates) in [(1000, &[1000, 250][..]), (250, &[1000])] {
+        let host = host_for(kernel_at(host_hz), 1, &[]);
+        for hz in rates {
+            let guest = guest_on(&host, kernel_at(*hz), 1, "paratick", &[]);
+            assert_eq!(said(&guest, "uname -r").ends_with("-hz1000"), *hz == 1000);
+            let measured = busy_ticks(&host, &guest);
+            assert_eq!(measured.report("hz"), u64::from(*hz));
+            let due = f64::from(*hz) * measured.report("duration_ns") as f64 / 1e9;
+            // What arrived, and what became of it: the guest's time goes on by as many.
+            for name in ["virtual_ticks", "jiffies"] {
+                let rate = measured.report(name) as f64 / due;
+                assert!((0.97..=1.03).contains(&rate), "{host_hz}, {hz}: {name} {rate}");
+            }
+            guest.shutdown().unwrap();
+        }
+        // Their consoles were clean: a warning there is an error of these.
+        host.shutdown().unwrap();
+    }
+}
