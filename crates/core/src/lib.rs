@@ -8,6 +8,7 @@ pub mod cycle;
 pub mod event;
 pub mod exit_cost;
 pub mod exits;
+pub mod halts;
 pub mod idle;
 pub mod mode;
 pub mod model;
