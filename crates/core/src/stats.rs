@@ -21,7 +21,7 @@
 
 mod bootstrap;
 mod median;
-mod random;
+pub(crate) mod random;
 
 pub use bootstrap::{CONFIDENCE, RESAMPLES};
 pub use median::median;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What rules would have cost on recorded halts, held against who knows the future and against the
+//! best window that never changes.
+
+use super::{
+    policy::Policy,
+    recording::{Halt, Halts, Side},
+    replay::replay,
+    rule::{Floor, GuestRule, HostRule, LearnedRule, Rule},
+    tally::Tally,
+};
+use serde::Serialize;
+
+/// All rules on one recording, if blocking and waking up costs `cost_ns`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Regret {
+    pub cost_ns: u32,
+    pub halts: u64,
+    /// Knows how long a halt will be, and polls if that is cheaper: nothing can cost less.
+    pub clairvoyant: Cost,
+    /// The cheapest window that never changes, of all lengths that were seen.
+    pub best_fixed_ns: u64,
+    pub best_fixed: Cost,
+    /// In the order in which they were asked for.
+    pub rows: Vec<Row>,
+    /// None if nothing halted.
+    pub advice: Option<Advice>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    pub ns: u64,
+    pub blocks: u64,
+}
+
+/// A rule that is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: String,
+    pub rule: Rule,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub name: String,
+    pub rule: Rule,
+    /// Parameters of a stock kernel are enough for it.
+    pub stock: bool,
+    pub cost: Cost,
+    /// As multiples; none where the other is 0.
+    pub of_clairvoyant: Option<f64>,
+    pub of_best_fixed: Option<f64>,
+    /// Which part of the halted time is polled.
+    pub polled_share: Option<f64>,
+    pub tally: Tally,
+}
+
+/// What to set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// A row's name.
+    pub name: String,
+    pub rule: Rule,
+    pub reason: String,
+}
+
+/// A rule has to be cheaper by this part of the present one's cost to be worth a change.
+const WORTH: f64 = 0.05;
+
+/// The rules that stock kernels and the series have, for a side; `now` is the one in force.
+pub fn stock_rules(side: Side, now: Option<Rule>, cost: u32) -> Vec<Candidate> {
+    let named = |name: &str, rule| Candidate { name: name.into(), rule };
+    let mut rules: Vec<Candidate> = match side {
+        Side::Host => {
+            HostRule::PRESETS.iter().map(|(name, rule)| named(name, Rule::Host(*rule))).collect()
+        }
+        Side::Guest => {
+            let presets = GuestRule::PRESETS.iter();
+            let never = named("none", Rule::Guest(GuestRule { max: 0, ..GuestRule::DEFAULT }));
+            let presets = presets.map(|(name, rule)| named(name, Rule::Guest(*rule)));
+            std::iter::once(never).chain(presets).collect()
+        }
+    };
+    let max = match side {
+        Side::Host => HostRule::DEFAULT.max,
+        Side::Guest => GuestRule::DEFAULT.max,
+    };
+    rules.push(named("learned", Rule::Learned(LearnedRule { max, cost })));
+    if let Some(rule) = now.filter(|now| rules.iter().all(|one| one.rule != *now)) {
+        rules.insert(0, Candidate { name: rule.to_string(), rule });
+    }
+    rules
+}
+
+/// Halts in which the rule is not even asked are left out.  `now` is the rule in force.
+pub fn regret(
+    recording: &Halts,
+    side: Side,
+    cost: u32,
+    candidates: &[Candidate],
+    now: Option<Rule>,
+) -> Regret {
+    let vcpus = recording.vcpus.iter().filter(|vcpu| vcpu.side == side);
+    let asked = |halts: &[Halt]| halts.iter().filter(|halt| halt.allowed).cloned().collect();
+    let vcpus: Vec<Vec<Halt>> = vcpus.map(|vcpu| asked(&vcpu.halts)).collect();
+    let mut lengths: Vec<u64> = vcpus.iter().flatten().map(|halt| halt.ns).collect();
+    lengths.sort_unstable();
+    let clairvoyant = clairvoyant(&lengths, cost);
+    let (best_fixed_ns, best_fixed) = best_fixed(&lengths, cost);
+    let rows: Vec<Row> = candidates
+        .iter()
+        .map(|candidate| {
+            let mut tally = Tally::default();
+            for halts in &vcpus {
+                tally.merge(&replay(halts, Policy::new(candidate.rule)).1);
+            }
+            let total = Cost { ns: tally.cost_ns(cost), blocks: tally.blocks };
+            Row {
+                name: candidate.name.clone(),
+                rule: candidate.rule,
+                stock: is_stock(candidate.rule),
+                cost: total,
+                of_clairvoyant: multiple(total, clairvoyant),
+                of_best_fixed: multiple(total, best_fixed),
+                polled_share: tally.polled_share(),
+                tally,
+            }
+        })
+        .collect();
+    let halts = lengths.len() as u64;
+    let advice = if halts > 0 { advise(&rows, now) } else { None };
+    Regret { cost_ns: cost, halts, clairvoyant, best_fixed_ns, best_fixed, rows, advice }
+}
+
+fn multiple(cost: Cost, of: Cost) -> Option<f64> {
+    (of.ns > 0).then(|| cost.ns as f64 / of.ns as f64)
+}
+
+fn is_stock(rule: Rule) -> bool {
+    match rule {
+        // Nothing below grow_start is ever reached where shrinking is to 0.
+        Rule::Host(rule) => {
+            rule.floor == Floor::ToZero || (rule.shrink == 0 && rule.floor == Floor::None)
+        }
+        Rule::Guest(_) => true,
+        Rule::Learned(_) => false,
+        Rule::Fixed(ns) => ns == 0,
+    }
+}
+
+fn clairvoyant(lengths: &[u64], cost: u32) -> Cost {
+    let mut total = Cost::default();
+    for ns in lengths {
+        let blocks = *ns > u64::from(cost);
+        total.blocks += u64::from(blocks);
+        total.ns = total.ns.saturating_add(if blocks { cost.into() } else { *ns });
+    }
+    total
+}
+
+/// Exact, as a window between two lengths costs more than the lower of them: each miss polls for
+/// longer, and nothing more is hit.  `lengths` are sorted.
+fn best_fixed(lengths: &[u64], cost: u32) -> (u64, Cost) {
+    let all = lengths.len() as u64;
+    let mut best = (0, Cost { ns: all.saturating_mul(cost.into()), blocks: all });
+    let mut polled = 0u64;
+    for (before, ns) in (1..).zip(lengths) {
+        polled = polled.saturating_add(*ns);
+        let blocks = all - before;
+        let miss = ns.saturating_add(cost.into());
+        let total = polled.saturating_add(blocks.saturating_mul(miss));
+        // A window is 32 bits, and 0 is none.
+        if total < best.1.ns && (1..=u64::from(u32::MAX)).contains(ns) {
+            best = (*ns, Cost { ns: total, blocks });
+        }
+    }
+    best
+}
+
+/// The cheapest rule that needs no patch, unless the present one is nearly as cheap.
+fn advise(rows: &[Row], now: Option<Rule>) -> Option<Advice> {
+    let present = rows.iter().find(|row| Some(row.rule) == now);
+    let best = rows.iter().filter(|row| row.stock).min_by_key(|row| row.cost.ns)?;
+    let give =
+        |row: &Row, reason: String| Some(Advice { name: row.name.clone(), rule: row.rule, reason });
+    let Some(present) = present else {
+        return give(best, "of the rules that need no patch it costs least".into());
+    };
+    let saved = 1.0 - best.cost.ns as f64 / present.cost.ns.max(1) as f64;
+    if saved < WORTH {
+        let part = saved.max(0.0) * 100.0;
+        return give(present, format!("no rule that needs no patch saves more than {part:.1} %"));
+    }
+    let blocks = match best.cost.blocks as i128 - i128::from(present.cost.blocks) {
+        0 => "as many blocks".to_string(),
+        more @ 1.. => format!("{more} blocks more"),
+        fewer => format!("{} blocks fewer", -fewer),
+    };
+    let polled = |row: &Row| row.polled_share.unwrap_or(0.0) * 100.0;
+    let reason = format!(
+        "it costs {:.0} % less than {}: {blocks}, and {:.1} % of the halted time polled instead of \
+         {:.1} %",
+        saved * 100.0,
+        present.name,
+        polled(best),
+        polled(present),
+    );
+    give(best, reason)
+}
+
+#[cfg(test)]
+#[path = "regret_tests.rs"]
+mod tests;
