@@ -8,10 +8,11 @@
 int main(void)
 {
 	struct poll_window window = {};
+	const char *halt = "%" SCNu32 "%" SCNu32 "%" SCNu64 "%" SCNu64;
 	u32 max, cost, limit;
 	u64 deadline, ns;
 
-	while (scanf("%" SCNu32 "%" SCNu32 "%" SCNu64 "%" SCNu64, &max, &cost, &deadline, &ns) == 4) {
+	while (scanf(halt, &max, &cost, &deadline, &ns) == 4) {
 		bool chosen;
 
 		limit = poll_window_limit(&window, deadline, max, cost);
