@@ -19,19 +19,101 @@ pub struct HostSetting {
     pub parameter: &'static str,
     /// Where a running host says what is in effect.
     pub file: &'static str,
+    /// Names for values that belong together.
+    pub presets: &'static [Preset],
 }
 
+/// A name that stands for values of several rows; a row that it does not set keeps its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub sets: &'static [(&'static str, u64)],
+}
+
+/// What is given for one row: values of it and of those that its presets set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(Vec<(&'static str, u64)>);
+
 /// Every host setting.  A new row is all that another one needs.
-pub const HOST_SETTINGS: [HostSetting; 1] = [HostSetting {
-    name: "halt-poll",
-    about: "how long KVM polls before a halted vCPU's thread sleeps",
-    unit: "ns",
-    // The papers turn it off: it hides exits.
-    default: 0,
-    most: 1_000_000_000,
-    parameter: "kvm.halt_poll_ns",
-    file: "/sys/module/kvm/parameters/halt_poll_ns",
-}];
+pub const HOST_SETTINGS: [HostSetting; 4] = [
+    HostSetting {
+        name: "halt-poll",
+        about: "how long KVM polls before a halted vCPU's thread sleeps",
+        unit: "ns",
+        // The papers turn it off: it hides exits.
+        default: 0,
+        most: 1_000_000_000,
+        parameter: "kvm.halt_poll_ns",
+        file: "/sys/module/kvm/parameters/halt_poll_ns",
+        presets: &[
+            Preset { name: "none", about: "KVM never polls", sets: &[("halt-poll", 0)] },
+            Preset {
+                name: "default",
+                about: "as Linux 6.12 has it",
+                sets: &[
+                    ("halt-poll", 200_000),
+                    ("halt-poll-grow", 2),
+                    ("halt-poll-grow-start", 10_000),
+                    ("halt-poll-shrink", 2),
+                ],
+            },
+            Preset {
+                name: "2021",
+                about: "as Linux had it in 2021: one long halt ends polling",
+                sets: &[
+                    ("halt-poll", 200_000),
+                    ("halt-poll-grow", 2),
+                    ("halt-poll-grow-start", 10_000),
+                    ("halt-poll-shrink", 0),
+                ],
+            },
+            Preset {
+                name: "paper",
+                about: "as the article on polling time sets it",
+                sets: &[
+                    ("halt-poll", 160_000),
+                    ("halt-poll-grow", 2),
+                    ("halt-poll-grow-start", 10_000),
+                    ("halt-poll-shrink", 2),
+                ],
+            },
+        ],
+    },
+    HostSetting {
+        name: "halt-poll-grow",
+        about: "by what KVM multiplies the time it polls after a halt that was short",
+        unit: "factor",
+        default: 2,
+        most: 1_000,
+        parameter: "kvm.halt_poll_ns_grow",
+        file: "/sys/module/kvm/parameters/halt_poll_ns_grow",
+        presets: &[],
+    },
+    HostSetting {
+        name: "halt-poll-grow-start",
+        about: "what the time that KVM polls grows from",
+        unit: "ns",
+        default: 10_000,
+        most: 1_000_000_000,
+        parameter: "kvm.halt_poll_ns_grow_start",
+        file: "/sys/module/kvm/parameters/halt_poll_ns_grow_start",
+        presets: &[],
+    },
+    HostSetting {
+        name: "halt-poll-shrink",
+        about: "by what KVM divides the time it polls after a halt that was long; 0: it ends",
+        unit: "divisor",
+        default: 2,
+        most: 1_000,
+        parameter: "kvm.halt_poll_ns_shrink",
+        file: "/sys/module/kvm/parameters/halt_poll_ns_shrink",
+        presets: &[],
+    },
+];
+
+/// The rows of KVM's halt polling, the first ones of the table.
+const HALT_POLL_ROWS: usize = 4;
 
 /// A value for each row of [`HOST_SETTINGS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,8 +132,17 @@ pub struct Subject {
 pub enum BadSetting {
     #[error("no host setting '{0}'\nhint: the host settings are {names}", names = names())]
     Unknown(String),
-    #[error("{name} cannot be '{value}'\nhint: give a whole number from 0 to {most} ({unit})")]
-    Value { name: &'static str, value: String, most: u64, unit: &'static str },
+    #[error(
+        "{name} cannot be '{value}'\nhint: give a whole number from 0 to {most} ({unit}){}",
+        or_presets(presets)
+    )]
+    Value {
+        name: &'static str,
+        value: String,
+        most: u64,
+        unit: &'static str,
+        presets: &'static [Preset],
+    },
     #[error("'{0}' is no host setting\n\
         hint: write NAME=VALUE; the host settings are {names}", names = names())]
     Shape(String),
@@ -66,19 +157,61 @@ pub enum BadSubject {
     Setting(#[from] BadSetting),
 }
 
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values: Vec<_> = self.0.iter().map(|(_, value)| value.to_string()).collect();
+        f.write_str(&values.join(":"))
+    }
+}
+
 fn names() -> String {
     HOST_SETTINGS.map(|setting| setting.name).join(", ")
 }
 
+fn or_presets(presets: &[Preset]) -> String {
+    let names: Vec<_> = presets.iter().map(|preset| preset.name).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        ", or one of {}, or four numbers as 200000:2:10000:2: it, and what it grows by, grows \
+         from, and shrinks by",
+        names.join(", ")
+    )
+}
+
 impl HostSetting {
-    pub fn parse(&self, text: &str) -> Result<u64, BadSetting> {
-        let value = text.trim().parse().ok().filter(|value| *value <= self.most);
-        value.ok_or_else(|| BadSetting::Value {
+    /// A value, a preset, or values of this row and those after it, with colons between them.
+    pub fn choose(&'static self, text: &str) -> Result<Choice, BadSetting> {
+        let text = text.trim();
+        if let Some(preset) = self.presets.iter().find(|preset| preset.name == text) {
+            return Ok(Choice(preset.sets.to_vec()));
+        }
+        let place = HOST_SETTINGS.iter().position(|row| row.name == self.name).unwrap_or(0);
+        // Only a row that has presets speaks for others.
+        let most = if self.presets.is_empty() { 1 } else { HALT_POLL_ROWS };
+        let values: Vec<&str> = text.split(':').collect();
+        if values.len() != 1 && values.len() != most {
+            return Err(self.bad(text));
+        }
+        let rows = HOST_SETTINGS[place..].iter().zip(values);
+        let choice = rows.map(|(row, value)| Ok((row.name, row.parse(value)?)));
+        choice.collect::<Result<_, _>>().map(Choice)
+    }
+
+    fn bad(&self, value: &str) -> BadSetting {
+        BadSetting::Value {
             name: self.name,
-            value: text.to_string(),
+            value: value.to_string(),
             most: self.most,
             unit: self.unit,
-        })
+            presets: self.presets,
+        }
+    }
+
+    pub fn parse(&self, text: &str) -> Result<u64, BadSetting> {
+        let value = text.trim().parse().ok().filter(|value| *value <= self.most);
+        value.ok_or_else(|| self.bad(text))
     }
 }
 
@@ -97,10 +230,19 @@ impl HostSettings {
     }
 
     fn read(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
-        let place = HOST_SETTINGS.iter().position(|row| row.name == name);
-        let place = place.ok_or_else(|| BadSetting::Unknown(name.to_string()))?;
-        self.0[place] = HOST_SETTINGS[place].parse(value)?;
+        let row = HOST_SETTINGS.iter().find(|row| row.name == name);
+        let row = row.ok_or_else(|| BadSetting::Unknown(name.to_string()))?;
+        *self = self.with(&row.choose(value)?);
         Ok(())
+    }
+
+    /// These, but for what the choice says.
+    pub fn with(mut self, choice: &Choice) -> HostSettings {
+        for (row, value) in HOST_SETTINGS.iter().zip(&mut self.0) {
+            let chosen = choice.0.iter().find(|(name, _)| *name == row.name);
+            *value = chosen.map_or(*value, |(_, chosen)| *chosen);
+        }
+        self
     }
 
     /// Sets what `NAME=VALUE` says.
@@ -214,18 +356,43 @@ mod tests {
         let plain: Subject = "paratick".parse().unwrap();
         assert_eq!(plain, "paratick halt-poll=0".parse().unwrap());
         assert_eq!(plain.to_string(), "paratick");
-        assert_eq!(plain.host.kernel_parameters(), ["kvm.halt_poll_ns=0"]);
+        let parameters = plain.host.kernel_parameters();
+        assert_eq!(parameters[..2], ["kvm.halt_poll_ns=0", "kvm.halt_poll_ns_grow=2"]);
     }
 
     #[test]
     fn what_cannot_be_set_is_named_with_what_can() {
         let error = |text: &str| HostSettings::default().apply(text).unwrap_err().to_string();
-        for bad in
-            ["halt-pol=1", "halt-poll", "halt-poll=-1", "halt-poll=1s", "halt-poll=2000000000"]
-        {
+        for bad in [
+            "halt-pol=1",
+            "halt-poll",
+            "halt-poll=-1",
+            "halt-poll=1s",
+            "halt-poll=2000000000",
+            "halt-poll=1:2",
+            "halt-poll=1:2:3:4:5",
+            "halt-poll-grow=default",
+            "halt-poll-grow=2:10000",
+        ] {
             assert!(error(bad).contains("\nhint: "), "{bad}");
         }
         assert!(error("x=1").contains("halt-poll"));
         assert!("fast".parse::<Subject>().is_err());
+    }
+
+    #[test]
+    fn a_name_or_four_numbers_stand_for_all_of_halt_polling() {
+        let chosen = |text: &str| format!("tickless halt-poll={text}").parse::<Subject>().unwrap();
+        assert_eq!(chosen("none"), "tickless".parse().unwrap());
+        assert_eq!(chosen("default"), chosen("200000"));
+        assert_eq!(chosen("2021"), chosen("200000:2:10000:0"));
+        assert_eq!(chosen("2021").to_string(), "tickless halt-poll=200000 halt-poll-shrink=0");
+        assert_eq!(chosen("paper").to_string(), "tickless halt-poll=160000");
+        for preset in HOST_SETTINGS.iter().flat_map(|row| row.presets) {
+            for (name, value) in preset.sets {
+                let row = HOST_SETTINGS.iter().find(|row| row.name == *name).unwrap();
+                assert!(*value <= row.most, "{}", preset.name);
+            }
+        }
     }
 }

@@ -4,12 +4,12 @@
 use crate::errors::usage;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use paratick_core::subject::{HostSetting, HostSettings, HOST_SETTINGS};
+use paratick_core::subject::{Choice, HostSetting, HostSettings, HOST_SETTINGS};
 use paratick_machine::spec::Backend;
 
 /// The values that were given for each setting, in the table's order.
 #[derive(Clone, Debug)]
-pub struct SettingOptions([Vec<u64>; HOST_SETTINGS.len()]);
+pub struct SettingOptions([Vec<Choice>; HOST_SETTINGS.len()]);
 
 fn option(setting: &'static HostSetting) -> Arg {
     Arg::new(setting.name)
@@ -17,11 +17,22 @@ fn option(setting: &'static HostSetting) -> Arg {
         .value_name(setting.unit)
         .action(ArgAction::Append)
         .value_delimiter(',')
-        .value_parser(move |text: &str| setting.parse(text))
+        .value_parser(move |text: &str| setting.choose(text))
         .help(format!(
-            "Host setting, in {}: {}; a bench takes several values [default: {}]",
-            setting.unit, setting.about, setting.default
+            "Host setting, in {}: {}; a bench takes several values [default: {}]{}",
+            setting.unit,
+            setting.about,
+            setting.default,
+            presets(setting)
         ))
+}
+
+fn presets(setting: &HostSetting) -> String {
+    let names: Vec<_> = setting.presets.iter().map(|preset| preset.name).collect();
+    match names[..] {
+        [] => String::new(),
+        _ => format!(" [names: {}]", names.join(", ")),
+    }
 }
 
 impl Args for SettingOptions {
@@ -39,7 +50,7 @@ impl FromArgMatches for SettingOptions {
         let given = |setting: HostSetting| matches.get_many(setting.name);
         Ok(SettingOptions(
             HOST_SETTINGS.map(|setting| {
-                given(setting).map_or(Vec::new(), |values| values.copied().collect())
+                given(setting).map_or(Vec::new(), |values| values.cloned().collect())
             }),
         ))
     }
@@ -68,12 +79,8 @@ impl SettingOptions {
                 )));
             }
             super::once(values, setting.name, &format!("--{}", setting.name))?;
-            let with = |settings: &HostSettings, value: u64| {
-                let mut settings = *settings;
-                settings.set(setting.name, value).map(|()| settings)
-            };
-            let pairs = all.iter().flat_map(|one| values.iter().map(|value| with(one, *value)));
-            all = pairs.collect::<Result<_, _>>()?;
+            let pairs = all.iter().flat_map(|one| values.iter().map(|value| one.with(value)));
+            all = pairs.collect();
         }
         Ok(all)
     }
