@@ -20,7 +20,11 @@ typedef unsigned long long __u64;
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -28,5 +32,7 @@ static long (*bpf_map_update_elem)(void *map, const void *key,
 				   const void *value, __u64 flags) = (void *)2;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static __u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_ringbuf_output)(void *ringbuf, const void *data, __u64 size,
+				  __u64 flags) = (void *)130;
 
 #endif

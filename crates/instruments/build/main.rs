@@ -18,8 +18,10 @@ fn main() {
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PARATICK_CLANG");
 
-    let text = fs::read_to_string(sources.join("exits.h")).unwrap();
-    fs::write(out.join("exits.rs"), header::to_rust(&text)).unwrap();
+    for name in ["exits", "halts"] {
+        let text = fs::read_to_string(sources.join(name).with_extension("h")).unwrap();
+        fs::write(out.join(name).with_extension("rs"), header::to_rust(&text)).unwrap();
+    }
 
     let clang = env::var("PARATICK_CLANG").unwrap_or_else(|_| "clang".to_string());
     let compile = |options: &[&str], from: &str, to: &str| {
@@ -29,6 +31,7 @@ fn main() {
     };
     let bpf = ["-g", "-target", "bpf", "-mcpu=v3"];
     compile(&bpf, "exits.bpf.c", "exits.bpf.o");
+    compile(&bpf, "halts.bpf.c", "halts.bpf.o");
     compile(&["-fPIC"], "native.c", "native.o");
     let archive = out.join("libparatick_note.a");
     run(Command::new("ar").arg("crs").arg(archive).arg(out.join("native.o")));

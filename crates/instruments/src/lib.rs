@@ -5,12 +5,15 @@
 //! they mean.  It implements [`Instrument`], whose reading is a type of `paratick_core`, and has a
 //! row in [`table`]: by its name any agent starts and reads it for the machine.
 
+mod bpf;
 pub mod cycle;
 pub mod exits;
 mod facts;
+pub mod halts;
 pub mod idle;
 mod instrument;
 pub mod marker;
+mod symbols;
 mod table;
 mod tracefs;
 

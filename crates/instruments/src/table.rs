@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! All instruments by their names, and those that run.
 
-use crate::{cycle::Cycle, exits::ExitCounter, idle::IdleCounter, Instrument};
+use crate::{cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, Instrument};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 3] = [row::<ExitCounter>(), row::<Cycle>(), row::<IdleCounter>()];
+const TABLE: [(&str, Start); 4] =
+    [row::<ExitCounter>(), row::<Cycle>(), row::<IdleCounter>(), row::<HaltRecorder>()];
 
 type Start = fn() -> Result<Box<dyn Running>>;
 

@@ -3,7 +3,6 @@
 
 mod gather;
 mod program;
-mod symbols;
 
 pub use program::EVENTS;
 

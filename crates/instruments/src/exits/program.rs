@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading the BPF programs and attaching them to this kernel's tracepoints.
 
-use super::symbols::function_address;
-use crate::tracefs::Tracefs;
-use anyhow::{bail, Context, Result};
-use aya::{
-    programs::{Program, TracePoint},
-    Ebpf, EbpfLoader,
+use crate::{
+    bpf::{self, Field},
+    symbols::function_address,
+    tracefs::Tracefs,
 };
+use anyhow::{Context, Result};
+use aya::{programs::TracePoint, Ebpf, EbpfLoader};
 use std::os::fd::{AsFd, AsRawFd};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
@@ -33,9 +33,8 @@ pub const EVENTS: &[(&str, bool)] = &[
 const EXIT_PROGRAM: &str = "kvm_exit";
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
 
-/// Variable in the BPF program, tracepoint, field, size.
 #[rustfmt::skip]
-const FIELDS: &[(&str, &str, &str, u32)] = &[
+const FIELDS: &[Field] = &[
     ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
     ("exit_isa_at", "kvm/kvm_exit", "isa", 4),
     ("exit_info1_at", "kvm/kvm_exit", "info1", 8),
@@ -57,7 +56,7 @@ impl Programs {
     pub fn load() -> Result<Programs> {
         let tracefs = Tracefs::open().context("exits cannot be counted")?;
         let ticks = tracefs.has(TICK_EVENT);
-        let mut globals = field_offsets(&tracefs)?;
+        let mut globals = bpf::field_offsets(&tracefs, FIELDS)?;
         if ticks {
             let offset = tracefs.format(TICK_EVENT)?.offset("what", 4)?;
             globals.push(("tick_what_at", offset));
@@ -76,41 +75,12 @@ impl Programs {
             &tick_timer,
             true,
         );
-        let ebpf = loader.load(OBJECT).context(
+        let mut ebpf = loader.load(OBJECT).context(
             "cannot load the BPF programs that count exits\n\
             hint: be root, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
         )?;
-        let mut programs = Programs { ebpf, ticks };
-        programs.attach(&tracefs)?;
-        Ok(programs)
-    }
-
-    fn attach(&mut self, tracefs: &Tracefs) -> Result<()> {
-        for event in tracefs.present(EVENTS)? {
-            self.attach_one(event).with_context(|| {
-                format!(
-                    "cannot attach a BPF program to tracepoint {event}\n\
-                     hint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"
-                )
-            })?;
-        }
-        Ok(())
-    }
-
-    fn attach_one(&mut self, event: &str) -> Result<()> {
-        let (category, point) = event.split_once('/').context("category/name")?;
-        match self.ebpf.program_mut(point) {
-            Some(Program::TracePoint(program)) => {
-                program.load()?;
-                program.attach(category, point)?;
-            }
-            Some(Program::RawTracePoint(program)) => {
-                program.load()?;
-                program.attach(point)?;
-            }
-            _ => bail!("there is none in the object"),
-        }
-        Ok(())
+        bpf::attach(&mut ebpf, tracefs.present(EVENTS)?)?;
+        Ok(Programs { ebpf, ticks })
     }
 
     /// Exits whose program did not run because another one was running on that CPU.
@@ -127,17 +97,4 @@ impl Programs {
                  hint: Linux 5.12 or newer is needed",
             )
     }
-}
-
-fn field_offsets(tracefs: &Tracefs) -> Result<Vec<(&'static str, u32)>> {
-    FIELDS
-        .iter()
-        .map(|(global, event, field, size)| {
-            let offset = tracefs
-                .format(event)?
-                .offset(field, *size)
-                .with_context(|| format!("this kernel's {event} is not one we know"))?;
-            Ok((*global, offset))
-        })
-        .collect()
 }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One record for every halt of every vCPU on this host. It begins where KVM
+ * says how long the halt took, and is complete when the guest is entered again:
+ * by then the interrupt that ended it is known.
+ */
+#include "bpf.h"
+#include "exits.h"
+#include "halts.h"
+#include "tracepoint.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Field offsets and addresses of this kernel, written by the loader. */
+const volatile __u32 entry_vcpu_at;
+const volatile __u32 start_timer_at, start_function_at, start_expires_at;
+const volatile __u32 cancel_timer_at;
+const volatile __u32 cpuid_function_at, cpuid_index_at;
+const volatile __u64 vcpu_timer_fn;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, HALT_THREADS);
+	__type(key, __u32);
+	__type(value, struct halting);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, HALT_RING);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HALT_STATE_SIZE);
+	__type(key, __u32);
+	__type(value, __u64);
+} state SEC(".maps");
+
+static __always_inline void lost(void)
+{
+	__u32 slot = HALT_LOST;
+	__u64 *value = bpf_map_lookup_elem(&state, &slot);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+static __always_inline void emit(const struct record *record)
+{
+	if (bpf_ringbuf_output(&records, record, sizeof(*record), 0))
+		lost();
+}
+
+static __always_inline struct halting *this_thread(void)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&threads, &pid);
+}
+
+/* A thread is a vCPU's from its first entry on. */
+static __always_inline void meet(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct halting fresh = { .tgid = id >> 32 };
+	__u32 pid = id;
+
+	if (bpf_map_update_elem(&threads, &pid, &fresh, BPF_ANY))
+		lost();
+}
+
+SEC("tracepoint/kvm/kvm_entry")
+int kvm_entry(void *ctx)
+{
+	struct halting *thread = this_thread();
+	__u64 id = bpf_get_current_pid_tgid(), now;
+	__u32 tgid = id >> 32;
+
+	if (!thread || thread->tgid != tgid) {
+		meet();
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (thread->ended_ns) {
+		struct record record = {
+			.ended_ns = thread->ended_ns,
+			.ns = thread->ns,
+			.slept_at_ns = thread->slept_at_ns,
+			.entered_ns = now,
+			.deadline_ns = thread->deadline_at_ns,
+			.kind = RECORD_HALT,
+			.tgid = tgid,
+			.thread = id,
+			.vcpu = field_u32(ctx, entry_vcpu_at),
+			.flags = thread->flags,
+			.old = thread->old,
+			.new = thread->new,
+			.vector = thread->vector,
+			.switches = thread->switches,
+		};
+
+		emit(&record);
+		thread->ended_ns = 0;
+		thread->switches = 0;
+	}
+	/* What follows belongs to the next halt. */
+	thread->flags = 0;
+	thread->vector = 0;
+	thread->slept_at_ns = 0;
+	thread->last_entry_ns = now;
+	return 0;
+}
+
+/* Its arguments are grow, vcpu_id, new, old; it comes before the wake-up's. */
+SEC("raw_tracepoint/kvm_halt_poll_ns")
+int kvm_halt_poll_ns(__u64 *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (!thread)
+		return 0;
+	thread->new = ctx[2];
+	thread->old = ctx[3];
+	thread->flags |= HALT_CHANGED;
+	return 0;
+}
+
+/* Its arguments are ns, waited, valid. */
+SEC("raw_tracepoint/kvm_vcpu_wakeup")
+int kvm_vcpu_wakeup(__u64 *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (!thread)
+		return 0;
+	/* Two halts without an entry between them: only the latter is woken from. */
+	if (thread->ended_ns)
+		lost();
+	thread->ended_ns = bpf_ktime_get_ns();
+	thread->ns = ctx[0];
+	if (ctx[1] & 0xff)
+		thread->flags |= HALT_WAITED;
+	if (ctx[2] & 0xff)
+		thread->flags |= HALT_VALID;
+	/* Armed since a halt long ago: only what was armed before this one began. */
+	thread->deadline_at_ns = thread->deadline_ns;
+	if (thread->deadline_ns > thread->ended_ns - thread->ns)
+		thread->flags |= HALT_DEADLINE;
+	return 0;
+}
+
+/* Its arguments are vector, soft, reinjected. */
+SEC("raw_tracepoint/kvm_inj_virq")
+int kvm_inj_virq(__u64 *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (thread && thread->ended_ns && !thread->vector)
+		thread->vector = ctx[0];
+	return 0;
+}
+
+/* The thread that gives its CPU away still is the current one. */
+SEC("raw_tracepoint/sched_switch")
+int sched_switch(void *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (!thread)
+		return 0;
+	thread->switches++;
+	if (!thread->slept_at_ns && !thread->ended_ns)
+		thread->slept_at_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tracepoint/timer/hrtimer_start")
+int hrtimer_start(void *ctx)
+{
+	struct halting *thread;
+
+	if (field_u64(ctx, start_function_at) != vcpu_timer_fn)
+		return 0;
+	thread = this_thread();
+	if (!thread)
+		return 0;
+	thread->timer = field_u64(ctx, start_timer_at);
+	thread->deadline_ns = field_u64(ctx, start_expires_at);
+	return 0;
+}
+
+SEC("tracepoint/timer/hrtimer_cancel")
+int hrtimer_cancel(void *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (thread && field_u64(ctx, cancel_timer_at) == thread->timer)
+		thread->deadline_ns = 0;
+	return 0;
+}
+
+SEC("tracepoint/kvm/kvm_cpuid")
+int kvm_cpuid(void *ctx)
+{
+	struct record mark = { .kind = RECORD_MARK };
+
+	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
+		return 0;
+	mark.ended_ns = bpf_ktime_get_ns();
+	mark.tgid = bpf_get_current_pid_tgid() >> 32;
+	mark.vector = field_u32(ctx, cpuid_index_at);
+	emit(&mark);
+	return 0;
+}

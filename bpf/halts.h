@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What halts.bpf.c shares with user space; see exits.h for what may stand here.
+ */
+#ifndef PARATICK_HALTS_H
+#define PARATICK_HALTS_H
+
+#include "bpf.h"
+
+#define HALT_THREADS	4096
+/* Bytes of the ring: some 170 000 records. */
+#define HALT_RING	0x1000000
+
+/* What a record is of. */
+#define RECORD_HALT	1
+#define RECORD_MARK	2	/* a window's mark; index is in vector */
+
+/* Flags of a halt. */
+#define HALT_WAITED	(1u << 0)	/* the thread slept */
+#define HALT_VALID	(1u << 1)	/* KVM takes the wake-up for one */
+#define HALT_CHANGED	(1u << 2)	/* KVM spoke of its limit: old, new */
+#define HALT_DEADLINE	(1u << 3)	/* the vCPU's timer was armed */
+
+/* A halt of a vCPU, or a mark. */
+struct record {
+	__u64 ended_ns;		/* CLOCK_MONOTONIC, when KVM had woken up */
+	__u64 ns;		/* as kvm_vcpu_wakeup tells: polled and blocked */
+	__u64 slept_at_ns;	/* 0: never; when the thread first gave its CPU away */
+	__u64 entered_ns;	/* when the guest was entered again */
+	__u64 deadline_ns;	/* CLOCK_MONOTONIC, of the vCPU's timer */
+	__u32 kind;
+	__u32 tgid;
+	__u32 thread;
+	__u32 vcpu;
+	__u32 flags;
+	__u32 old;		/* limits, in ns */
+	__u32 new;
+	__u32 vector;		/* first interrupt after the halt; 0: none was seen */
+	__u32 switches;		/* how often the thread gave its CPU away since the last record */
+	__u32 pad;
+};
+
+/* A vCPU's thread. */
+struct halting {
+	__u64 ended_ns;		/* of the halt that no entry has followed yet; 0: none */
+	__u64 ns;
+	__u64 slept_at_ns;
+	__u64 last_entry_ns;
+	__u64 timer;		/* address of its timer, once seen */
+	__u64 deadline_ns;	/* 0: not armed */
+	__u64 deadline_at_ns;	/* what deadline_ns was when the halt began */
+	__u32 tgid;
+	__u32 flags;
+	__u32 old;
+	__u32 new;
+	__u32 vector;
+	__u32 switches;
+};
+
+/* Slots of the `state` array. */
+enum {
+	HALT_LOST,		/* records that found no room, and threads */
+	HALT_STATE_SIZE,
+};
+
+#endif

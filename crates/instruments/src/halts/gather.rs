@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From records to the halts of each vCPU.
+
+use super::raw::{
+    Record, HALT_CHANGED, HALT_DEADLINE, HALT_VALID, HALT_WAITED, RECORD_HALT, RECORD_MARK,
+};
+use crate::facts::raw::{MARKER_CLOSE, MARKER_OPEN};
+use paratick_core::{
+    cycle,
+    halts::{fill_limits, Halt, Halts, Rule, Side, Traced, VcpuHalts, Waker},
+};
+use std::collections::BTreeMap;
+
+/// A recording as the BPF programs made it.
+pub struct Recorded<'a> {
+    /// CLOCK_MONOTONIC.
+    pub begun_ns: u64,
+    pub ended_ns: u64,
+    /// In force all the time.
+    pub rule: Option<Rule>,
+    pub records: &'a [Record],
+}
+
+/// From when to when a process's halts count.
+struct Span {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// The halts that ended in a marked window, or in the whole recording where there is none.
+pub fn gather(recorded: &Recorded) -> Halts {
+    let windows = windows(recorded);
+    let span = |process: u32| match windows.get(&process) {
+        Some(window) => Some(window),
+        None if windows.is_empty() => None,
+        // Another guest's, beside the one that is measured.
+        None => Some(&NOTHING),
+    };
+    let begin = windows.values().map(|window| window.from_ns).min().unwrap_or(recorded.begun_ns);
+    let end = windows.values().map(|window| window.to_ns).max().unwrap_or(recorded.ended_ns);
+    let mut vcpus: BTreeMap<(u32, u32), VcpuHalts> = BTreeMap::new();
+    for record in recorded.records.iter().filter(|record| record.kind == RECORD_HALT) {
+        let is_in = |span: &Span| (span.from_ns..=span.to_ns).contains(&record.ended_ns);
+        if span(record.tgid).is_some_and(|span| !is_in(span)) {
+            continue;
+        }
+        let vcpu = vcpus.entry((record.tgid, record.vcpu)).or_insert_with(|| VcpuHalts {
+            side: Side::Host,
+            vcpu: record.vcpu,
+            process: Some(record.tgid),
+            thread: Some(record.thread),
+            rule: recorded.rule,
+            from_start: false,
+            lost: 0,
+            halts: Vec::new(),
+        });
+        vcpu.halts.push(halt(record, begin));
+    }
+    let mut vcpus: Vec<_> = vcpus.into_values().collect();
+    vcpus.iter_mut().for_each(fill_limits);
+    Halts { window_ns: end.saturating_sub(begin), vcpus }
+}
+
+const NOTHING: Span = Span { from_ns: 1, to_ns: 0 };
+
+/// The first window of each process; one that is still open ends with the recording.
+fn windows(recorded: &Recorded) -> BTreeMap<u32, Span> {
+    let mut windows: BTreeMap<u32, Span> = BTreeMap::new();
+    for mark in recorded.records.iter().filter(|record| record.kind == RECORD_MARK) {
+        let at = mark.ended_ns;
+        match mark.vector & 0xff {
+            MARKER_OPEN => {
+                let span = Span { from_ns: at, to_ns: recorded.ended_ns };
+                windows.entry(mark.tgid).or_insert(span);
+            }
+            MARKER_CLOSE => {
+                if let Some(span) = windows.get_mut(&mark.tgid) {
+                    span.to_ns = span.to_ns.min(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    windows
+}
+
+fn halt(record: &Record, window_begin: u64) -> Halt {
+    let has = |flag: u32| record.flags & flag != 0;
+    let begin = record.ended_ns.saturating_sub(record.ns);
+    let waited = has(HALT_WAITED);
+    // KVM polls until the thread gives its CPU away.
+    let polled = match record.slept_at_ns {
+        at if waited && at >= begin => at - begin,
+        _ if waited => 0,
+        _ => record.ns,
+    };
+    let changed = has(HALT_CHANGED);
+    Halt {
+        begin_ns: begin.saturating_sub(window_begin),
+        ns: record.ns,
+        polled_ns: polled.min(record.ns),
+        waited,
+        valid: has(HALT_VALID),
+        allowed: true,
+        limit_ns: None,
+        traced: changed.then_some(Traced { old: record.old, new: record.new }),
+        waker: waker(record.vector),
+        deadline_ns: has(HALT_DEADLINE).then(|| record.deadline_ns.saturating_sub(begin)),
+        switches: record.switches,
+    }
+}
+
+fn waker(vector: u32) -> Waker {
+    match cycle::Waker::of_vector(vector) {
+        _ if vector == 0 => Waker::Unknown,
+        cycle::Waker::Timer => Waker::Timer,
+        cycle::Waker::Tick => Waker::VirtualTick,
+        cycle::Waker::Ipi => Waker::Ipi,
+        cycle::Waker::Device => Waker::Device,
+        cycle::Waker::Unknown => Waker::Other,
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Records every halt of every vCPU of this host: how long it was, how much of it KVM polled, what
+//! ended it.  Stock kernels can be recorded.
+//!
+//! bpf/halts.bpf.c makes a record of each; [`gather`] makes halts of the records.
+
+mod gather;
+mod program;
+
+/// What bpf/halts.h defines.
+#[allow(dead_code)]
+mod raw {
+    include!(concat!(env!("OUT_DIR"), "/halts.rs"));
+}
+
+use crate::Instrument;
+use anyhow::{bail, Context, Result};
+use aya::{
+    maps::{Array, RingBuf},
+    Ebpf,
+};
+use gather::{gather, Recorded};
+use paratick_core::halts::{Floor, Halts, HostRule, Rule};
+use raw::{Record, HALT_LOST};
+use std::{fs, mem::size_of, path::Path};
+
+/// KVM's parameters (virt/kvm/kvm_main.c).
+const PARAMETERS: &str = "/sys/module/kvm/parameters";
+
+pub struct HaltRecorder {
+    ebpf: Ebpf,
+    begun_ns: u64,
+    rule: Option<Rule>,
+    records: Vec<Record>,
+}
+
+impl Instrument for HaltRecorder {
+    const NAME: &'static str = "halts";
+    type Reading = Halts;
+
+    fn start() -> Result<HaltRecorder> {
+        let ebpf = program::load()?;
+        let rule = rule_in(Path::new(PARAMETERS));
+        Ok(HaltRecorder { ebpf, begun_ns: now_ns(), rule, records: Vec::new() })
+    }
+
+    /// All halts since the start that ended in a window that a guest marked; where none did, all.
+    ///
+    /// Fails if a halt could not be recorded: without it nothing can be replayed.
+    fn read(&mut self) -> Result<Halts> {
+        self.drain()?;
+        let lost = self.lost()?;
+        if lost != 0 {
+            bail!(
+                "{lost} halts found no room in the recording\n\
+                 hint: record for a shorter time, or fewer guests"
+            );
+        }
+        let rule = rule_in(Path::new(PARAMETERS));
+        let recorded = Recorded {
+            begun_ns: self.begun_ns,
+            ended_ns: now_ns(),
+            // One that was changed meanwhile is not the rule of this recording.
+            rule: rule.filter(|_| rule == self.rule),
+            records: &self.records,
+        };
+        Ok(gather(&recorded))
+    }
+}
+
+impl HaltRecorder {
+    /// Takes what is in the ring, so that a long recording does not fill it.
+    pub fn drain(&mut self) -> Result<()> {
+        let map = self.ebpf.map_mut("records").context("no BPF map records")?;
+        let mut ring = RingBuf::try_from(map)?;
+        while let Some(bytes) = ring.next() {
+            self.records.push(record(&bytes)?);
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<u64> {
+        let state: Array<_, u64> =
+            Array::try_from(self.ebpf.map("state").context("no BPF map state")?)?;
+        Ok(state.get(&HALT_LOST, 0)?)
+    }
+}
+
+fn record(bytes: &[u8]) -> Result<Record> {
+    if bytes.len() != size_of::<Record>() {
+        bail!("a record of {} bytes, where {} were meant", bytes.len(), size_of::<Record>());
+    }
+    // SAFETY: plain integers; the length was checked, and nothing is said of the alignment.
+    Ok(unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// KVM's rule, with the parameters of a folder.
+fn rule_in(parameters: &Path) -> Option<Rule> {
+    let read = |name: &str| fs::read_to_string(parameters.join(name)).ok()?.trim().parse().ok();
+    let grow_start = read("halt_poll_ns_grow_start")?;
+    // Only the lab's kernel has it.
+    let floor = match read("halt_poll_floor") {
+        None | Some(0) => Floor::ToZero,
+        Some(1) => Floor::None,
+        Some(_) => Floor::At(grow_start),
+    };
+    Some(Rule::Host(HostRule {
+        max: read("halt_poll_ns")?,
+        grow: read("halt_poll_ns_grow")?,
+        grow_start,
+        shrink: read("halt_poll_ns_shrink")?,
+        floor,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

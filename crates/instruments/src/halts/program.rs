@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The BPF programs that record halts, in this kernel.
+
+use crate::{
+    bpf::{self, Field},
+    symbols::function_address,
+    tracefs::Tracefs,
+};
+use anyhow::{Context, Result};
+use aya::{Ebpf, EbpfLoader};
+
+const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/halts.bpf.o"));
+
+/// Each has a BPF program of its name, and is in every kernel that halts can be recorded on.
+const EVENTS: &[(&str, bool)] = &[
+    ("sched/sched_switch", true),
+    ("timer/hrtimer_start", true),
+    ("timer/hrtimer_cancel", true),
+    ("kvm/kvm_cpuid", true),
+    ("kvm/kvm_inj_virq", true),
+    ("kvm/kvm_halt_poll_ns", true),
+    ("kvm/kvm_vcpu_wakeup", true),
+    // Last: a thread is a vCPU's from its first entry on.
+    ("kvm/kvm_entry", true),
+];
+
+#[rustfmt::skip]
+const FIELDS: &[Field] = &[
+    ("entry_vcpu_at", "kvm/kvm_entry", "vcpu_id", 4),
+    ("start_timer_at", "timer/hrtimer_start", "hrtimer", 8),
+    ("start_function_at", "timer/hrtimer_start", "function", 8),
+    ("start_expires_at", "timer/hrtimer_start", "expires", 8),
+    ("cancel_timer_at", "timer/hrtimer_cancel", "hrtimer", 8),
+    ("cpuid_function_at", "kvm/kvm_cpuid", "function", 4),
+    ("cpuid_index_at", "kvm/kvm_cpuid", "index", 4),
+];
+
+pub fn load() -> Result<Ebpf> {
+    let tracefs = Tracefs::open().context("halts cannot be recorded")?;
+    let events = tracefs.present(EVENTS).context("halts cannot be recorded")?;
+    let timer = function_address("apic_timer_fn")?
+        .context("deadlines cannot be recorded: no apic_timer_fn in /proc/kallsyms")?;
+    let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
+    let mut loader = EbpfLoader::new();
+    for (name, offset) in &offsets {
+        loader.set_global(name, offset, true);
+    }
+    loader.set_global("vcpu_timer_fn", &timer, true);
+    let mut ebpf = loader.load(OBJECT).context(
+        "cannot load the BPF programs that record halts\n\
+         hint: be root, on a kernel of 5.8 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
+    )?;
+    bpf::attach(&mut ebpf, events)?;
+    Ok(ebpf)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use super::{gather::*, raw::*, *};
+use crate::facts::raw::{MARKER_CLOSE, MARKER_OPEN};
+use paratick_core::halts::{Halt, Traced, Waker};
+
+const VM: u32 = 40;
+
+/// A halt of vCPU 0 that ended at `ended_ns` after `ns`.
+fn halted(ended_ns: u64, ns: u64) -> Record {
+    let flags = HALT_VALID;
+    Record { kind: RECORD_HALT, tgid: VM, thread: 41, ended_ns, ns, flags, ..Record::default() }
+}
+
+fn mark(tgid: u32, at_ns: u64, what: u32) -> Record {
+    Record { kind: RECORD_MARK, tgid, ended_ns: at_ns, vector: 7 << 8 | what, ..Record::default() }
+}
+
+fn read(records: &[Record]) -> Halts {
+    gather(&Recorded { begun_ns: 1_000, ended_ns: 100_000, rule: None, records })
+}
+
+fn only(record: Record) -> Halt {
+    let mut halts = read(&[record]);
+    assert_eq!(halts.vcpus.len(), 1);
+    halts.vcpus.remove(0).halts.remove(0)
+}
+
+#[test]
+fn a_halt_has_its_length_its_poll_and_what_ended_it() {
+    let halt = only(Record {
+        flags: HALT_VALID | HALT_WAITED | HALT_CHANGED | HALT_DEADLINE,
+        slept_at_ns: 42_000,
+        deadline_ns: 49_500,
+        old: 10_000,
+        new: 20_000,
+        vector: 0xec,
+        switches: 1,
+        ..halted(50_000, 10_000)
+    });
+    assert_eq!((halt.begin_ns, halt.ns, halt.polled_ns), (39_000, 10_000, 2_000));
+    assert!(halt.waited && halt.valid);
+    assert_eq!(halt.traced, Some(Traced { old: 10_000, new: 20_000 }));
+    assert_eq!((halt.waker, halt.deadline_ns), (Waker::Timer, Some(9_500)));
+}
+
+#[test]
+fn one_that_did_not_wait_was_polled_all_the_time() {
+    let halt = only(halted(50_000, 3_000));
+    assert_eq!((halt.polled_ns, halt.waited, halt.traced), (3_000, false, None));
+    assert_eq!(halt.waker, Waker::Unknown);
+}
+
+#[test]
+fn interrupts_are_told_apart_by_their_vectors() {
+    let wakers = [(0xee, Waker::VirtualTick), (0xfd, Waker::Ipi), (0x24, Waker::Device)];
+    for (vector, waker) in wakers.into_iter().chain([(0xf3, Waker::Other)]) {
+        assert_eq!(only(Record { vector, ..halted(5_000, 10) }).waker, waker);
+    }
+}
+
+#[test]
+fn where_a_window_was_marked_only_its_halts_count() {
+    let records = [
+        halted(9_000, 10),
+        mark(VM, 10_000, MARKER_OPEN),
+        halted(11_000, 500),
+        mark(VM, 12_000, MARKER_CLOSE),
+        halted(13_000, 10),
+        Record { tgid: 50, ..halted(11_500, 10) },
+    ];
+    let halts = read(&records);
+    assert_eq!((halts.window_ns, halts.vcpus.len()), (2_000, 1));
+    assert_eq!(halts.vcpus[0].halts.len(), 1);
+    assert_eq!(halts.vcpus[0].halts[0].begin_ns, 500);
+    assert_eq!(read(&[records[0], records[5]]).vcpus.len(), 2);
+}
+
+#[test]
+fn vcpus_of_several_guests_are_kept_apart() {
+    let other = Record { tgid: 50, ..halted(2_000, 10) };
+    let second = Record { vcpu: 1, ..halted(3_000, 10) };
+    let halts = read(&[halted(1_500, 10), other, second, halted(4_000, 10)]);
+    let found: Vec<_> =
+        halts.vcpus.iter().map(|vcpu| (vcpu.process, vcpu.vcpu, vcpu.halts.len())).collect();
+    assert_eq!(found, [(Some(VM), 0, 2), (Some(VM), 1, 1), (Some(50), 0, 1)]);
+}
+
+#[test]
+fn a_record_that_is_too_short_is_refused() {
+    assert!(record(&[0; 8]).is_err());
+}
+
+#[test]
+fn the_rule_is_known_with_all_of_its_parameters_only() {
+    let folder = std::env::temp_dir().join(format!("paratick-rule-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, value: &str| fs::write(folder.join(name), value).unwrap();
+    write("halt_poll_ns", "200000\n");
+    write("halt_poll_ns_grow", "2\n");
+    write("halt_poll_ns_grow_start", "10000\n");
+    assert_eq!(rule_in(&folder), None);
+    write("halt_poll_ns_shrink", "0\n");
+    let stock =
+        HostRule { max: 200_000, grow: 2, grow_start: 10_000, shrink: 0, floor: Floor::ToZero };
+    assert_eq!(rule_in(&folder), Some(Rule::Host(stock)));
+    write("halt_poll_floor", "2\n");
+    let floor = Floor::At(10_000);
+    assert_eq!(rule_in(&folder), Some(Rule::Host(HostRule { floor, ..stock })));
+    fs::remove_dir_all(folder).unwrap();
+}
