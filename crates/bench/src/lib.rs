@@ -10,6 +10,7 @@ mod settings;
 mod store;
 pub mod stress;
 pub mod timeline;
+pub mod tune;
 mod verify;
 mod worker;
 mod workloads;

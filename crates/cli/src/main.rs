@@ -18,6 +18,7 @@ mod print;
 mod progress;
 mod report;
 mod signals;
+mod tune;
 mod words;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Verb {
     Compare(compare::Args),
     Model(model::Args),
     Report(report::Args),
+    #[command(subcommand)]
+    Tune(tune::Verb),
     Doctor(doctor::Args),
 }
 
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
         Verb::Report(args) => report::run(&args),
+        Verb::Tune(verb) => tune::run(verb),
         Verb::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| errors::failed(&error))

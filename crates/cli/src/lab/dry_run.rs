@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command lines of a run, to read and to paste.
 
-use super::options::Plan;
+use crate::options::LabPlan;
 use anyhow::Result;
 use paratick_core::shell::quote;
 use paratick_machine::{guest::command_line, run_folder, spec::disk_file};
 
-pub fn text(plan: &Plan) -> Result<String> {
+pub fn text(plan: &LabPlan) -> Result<String> {
     let run = run_folder::example()?;
     let host = plan.host.command_line(&plan.tools, &run);
     let places = plan.host.backend.places(&run);

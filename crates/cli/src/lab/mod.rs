@@ -2,7 +2,6 @@
 //! `paratick lab`: any command of this machine in a guest, on a host that is emulated or real.
 
 mod dry_run;
-mod options;
 mod run;
 mod shell;
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab run`.
 
-use super::{
-    dry_run,
-    options::{check_agent, Common, Plan},
-};
+use super::dry_run;
 use crate::{
-    options::{duration, Format},
+    options::{check_agent, duration, Format, LabOptions, LabPlan},
     print::{errln, out, pass_on},
     progress::Progress,
 };
@@ -38,7 +35,7 @@ const WHOLE_COMMAND: u32 = 0xff_ffff;
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    common: Common,
+    common: LabOptions,
     /// Stop the command after this (wall-clock) time; each boot has a limit of its own
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -100,7 +97,7 @@ fn find_command(name: &str) -> Result<PathBuf> {
     }
 }
 
-fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<ExitCode> {
+fn boot_and_run(options: &Options, plan: &LabPlan, progress: Progress) -> Result<ExitCode> {
     let (host, guest) = boot(options, plan, progress)?;
     if options.exits {
         host.counting_start()?;
@@ -147,7 +144,7 @@ fn boot_and_run(options: &Options, plan: &Plan, progress: Progress) -> Result<Ex
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn boot(options: &Options, plan: &Plan, mut progress: Progress) -> Result<(Host, Guest)> {
+fn boot(options: &Options, plan: &LabPlan, mut progress: Progress) -> Result<(Host, Guest)> {
     // Only a terminal is told of steps that take seconds: elsewhere the command's own
     // standard error must stay as it is.
     let talk = std::io::stderr().is_terminal() || options.common.verbose;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab shell`.
 
-use super::{
-    dry_run,
-    options::{check_agent, Common},
-};
+use super::dry_run;
 use crate::{
     errors::usage,
+    options::{check_agent, LabOptions},
     print::{errln, out, pass_on},
     progress::Progress,
     signals,
@@ -28,7 +26,7 @@ use std::{io::IsTerminal, process::ExitCode, sync::mpsc, thread};
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    common: Common,
+    common: LabOptions,
     /// Where the shell runs
     #[arg(long = "in", value_enum, default_value_t = Inside::Guest)]
     inside: Inside,

@@ -4,12 +4,14 @@
 mod guest;
 mod host;
 mod kernel;
+mod lab;
 mod output;
 mod settings;
 
 pub use guest::{Disk, Memory, Vcpus};
 pub use host::{Emulation, HostChoice};
 pub use kernel::{KernelName, Kernels};
+pub use lab::{check_agent, LabOptions, LabPlan};
 pub use output::{Format, Scale};
 pub use settings::SettingOptions;
 

@@ -2,21 +2,25 @@
 //! Halts of vCPUs: what was recorded of them, the rules by which host and guest poll before they
 //! block, and what each rule would have cost (docs/halt-polling.md).
 
+mod calibrate;
 mod policy;
 mod recording;
 mod regret;
 mod replay;
 mod rule;
 mod tally;
+mod verdict;
 mod verify;
 mod window;
 
+pub use calibrate::calibrate;
 pub use policy::{Met, Policy};
 pub use recording::{Halt, Halts, Side, Traced, VcpuHalts, Waker};
 pub use regret::{regret, stock_rules, Advice, Candidate, Cost, Regret, Row};
 pub use replay::{replay, Replayed};
 pub use rule::{BadRule, Floor, GuestRule, HostRule, LearnedRule, Rule};
 pub use tally::Tally;
+pub use verdict::{Claim, Verdict};
 pub use verify::{fill_limits, verify, Difference, Known, NotVerified, Verified};
 pub use window::{Past, Window};
 

@@ -5,5 +5,6 @@ pub mod averages;
 pub mod bench;
 pub mod cycle;
 pub mod exits;
+pub mod halts;
 pub mod idle;
 pub mod table1;

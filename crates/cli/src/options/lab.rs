@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `lab run` and `lab shell` have in common: which host, which guest.
+//! A host and a guest on it: what `lab run`, `lab shell` and `tune` have in common.
 
-use crate::{
-    errors::usage,
-    options::{named, number, Disk, HostChoice, Memory, Vcpus},
-    print::errln,
-};
+use super::{named, number, Disk, HostChoice, Memory, Vcpus};
+use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
 use paratick_build::{
@@ -24,7 +21,7 @@ use std::{path::Path, sync::Arc};
 const MEMORY: Size = Size::mib(512);
 
 #[derive(Args, Clone)]
-pub struct Common {
+pub struct LabOptions {
     /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-ticks or paratick, each
     /// also with +poll
     #[arg(long, default_value = "paratick")]
@@ -65,13 +62,13 @@ pub struct Common {
 }
 
 /// Everything that is needed to start.
-pub struct Plan {
+pub struct LabPlan {
     pub host: HostSpec,
     pub guest: GuestConfig,
     pub tools: Tools,
 }
 
-impl Plan {
+impl LabPlan {
     /// The guest, when the run's folder is known.
     pub fn guest(&self, run: &Path) -> GuestConfig {
         let disk = self.host.disks.first().map(|_| self.host.backend.disk(run, 0));
@@ -79,7 +76,7 @@ impl Plan {
     }
 }
 
-impl Common {
+impl LabOptions {
     /// Checks what can be checked before anything is built or booted.
     pub fn check(&self) -> Result<()> {
         self.host.check([])?;
@@ -101,7 +98,7 @@ impl Common {
         }
     }
 
-    pub fn plan(&self, clock: Clock, events: Events) -> Result<Plan> {
+    pub fn plan(&self, clock: Clock, events: Events) -> Result<LabPlan> {
         let backend = self.host.host;
         let tools = backend.tools((!self.dry_run).then_some(&mut *events))?;
         let (kernel, host_kernel) = self.host.kernels.ensure(events)?;
@@ -119,7 +116,7 @@ impl Common {
         let mut guest = GuestConfig::new(kernel.image, vcpus, memory, self.mode);
         guest.append = self.append.clone();
         guest.machine = self.machine;
-        Ok(Plan { host, guest, tools })
+        Ok(LabPlan { host, guest, tools })
     }
 }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recording the halts of a host's guests, and setting what it polls by.
+
+use anyhow::{bail, Context, Result};
+use paratick_core::{
+    halts::{Floor, Halts, HostRule},
+    shell::quote,
+    subject::HOST_SETTINGS,
+};
+use paratick_instruments::halts::HaltRecorder;
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+use std::time::Duration;
+
+/// What the guests do while their halts are recorded.
+pub enum Load<'a> {
+    /// A command in one guest; only the halts while it runs count.
+    Command { guest: &'a Guest, argv: &'a [String], limit: Duration },
+    /// Whatever they do by themselves.
+    Time(Duration),
+}
+
+/// Around the command; no workload uses so high a number.
+const WINDOW: u32 = 0xff_ffff;
+/// Wall-clock limit of what takes no time.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// An error where no vCPU halted: there is nothing to learn from.
+pub fn record(host: &Host, load: &Load) -> Result<Halts> {
+    host.start::<HaltRecorder>()?;
+    match load {
+        Load::Command { guest, argv, limit } => {
+            let mut exec = Exec::new(argv.iter().map(String::as_str)).timeout(*limit);
+            exec.window = Some(WINDOW);
+            let result = guest.exec(exec)?;
+            if result.code != 0 {
+                let said = String::from_utf8_lossy(&result.stderr);
+                bail!("{} ended with code {}: {}", argv.join(" "), result.code, said.trim());
+            }
+        }
+        Load::Time(time) => {
+            let seconds = time.as_secs_f64().to_string();
+            let exec = Exec::new(["sleep", &seconds]).timeout(*time + STEP_LIMIT);
+            host.exec(exec)?;
+        }
+    }
+    let halts = host.read::<HaltRecorder>()?;
+    if halts.vcpus.iter().all(|vcpu| vcpu.halts.is_empty()) {
+        bail!(
+            "no vCPU halted while it was recorded\n\
+             hint: start guests that have something to wait for, or record for a longer time"
+        );
+    }
+    Ok(halts)
+}
+
+/// KVM's parameters and their values.
+pub fn parameters(rule: &HostRule) -> [(&'static str, u32); 4] {
+    let file = |name: &str| {
+        let row = HOST_SETTINGS.iter().find(|row| row.name == name);
+        row.expect("a row of the table").file
+    };
+    [
+        (file("halt-poll"), rule.max),
+        (file("halt-poll-grow"), rule.grow),
+        (file("halt-poll-grow-start"), rule.grow_start),
+        (file("halt-poll-shrink"), rule.shrink),
+    ]
+}
+
+/// Lets the host poll by a rule from now on.
+pub fn set(host: &Host, rule: &HostRule) -> Result<()> {
+    if rule.floor != Floor::ToZero {
+        bail!("only a kernel of the lab has another floor than Linux");
+    }
+    let write = |(file, value): (&str, u32)| format!("echo {value} > {}", quote(file));
+    let script = parameters(rule).map(write).join(" && ");
+    let result = host.exec(Exec::new(["sh", "-c", &script]).timeout(STEP_LIMIT))?;
+    if result.code != 0 {
+        let said = String::from_utf8_lossy(&result.stderr);
+        bail!("KVM's parameters cannot be set: {}\nhint: be root", said.trim());
+    }
+    Ok(())
+}
+
+/// The rule that a recording was made under; all vCPUs have the same.
+pub fn rule(halts: &Halts) -> Result<HostRule> {
+    let rules = halts.vcpus.iter().filter_map(|vcpu| vcpu.rule);
+    let hosts = rules.filter_map(|rule| match rule {
+        paratick_core::halts::Rule::Host(rule) => Some(rule),
+        _ => None,
+    });
+    hosts.last().context(
+        "the recording does not say by which rule KVM polled\n\
+         hint: record again, and change no parameter meanwhile",
+    )
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick tune halt-poll`.
+
+use crate::{
+    errors::usage,
+    input,
+    options::{check_agent, duration, number, Format, LabOptions, LabPlan},
+    print::errln,
+    progress::Progress,
+};
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use paratick_bench::tune::{self, Load};
+use paratick_build::progress::{Events, Step};
+use paratick_core::halts::{
+    calibrate, regret, stock_rules, verify, Halts, HostRule, Regret, Rule, Side, Tally, Verdict,
+    Verified,
+};
+use paratick_machine::{guest::Guest, host::Host, spec::Clock};
+use paratick_view::tables::halts as tables;
+use serde::Serialize;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// What a block costs where nobody says and the recording does not tell: what KVM's own rule polls
+/// for at first.
+const COST: u32 = 10_000;
+
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    lab: LabOptions,
+    /// Read halts that were saved before, and record nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "apply", "time"])]
+    recording: Option<PathBuf>,
+    /// For how long to record this machine's guests
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    time: Duration,
+    /// What it costs to block and to wake up [default: as the recording says, else 10000]
+    #[arg(long, value_name = "NS", value_parser = number(1..=10_000_000))]
+    cost: Option<u32>,
+    /// Keep what was recorded, for --recording
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Set the host to the best rule that its kernel has, record again, and set it back if the
+    /// prediction does not come true
+    #[arg(long)]
+    apply: bool,
+    /// Stop the command after this (wall-clock) time
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    format: Format,
+    /// What the lab's guest runs while it is recorded, with arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// A host with what makes its vCPUs halt.
+struct Subject<'a> {
+    options: &'a Options,
+    host: Host,
+    guest: Option<Guest>,
+    argv: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(file) = &options.recording {
+        let text = input::text("replay", file, "a file that `paratick tune --save` wrote")?;
+        let halts: Halts = serde_json::from_str(&text).map_err(|error| {
+            input::wrong("replay", file, format!("it is no recording: {error}"))
+        })?;
+        return show(options, &halts).map(|_| ExitCode::SUCCESS);
+    }
+    options.check()?;
+    let mut progress = Progress::new();
+    let subject = Subject::boot(options, &mut |event| progress.show(event))?;
+    let halts = subject.record()?;
+    drop(progress);
+    if let Some(file) = &options.save {
+        options.keep(file, &halts)?;
+    }
+    let judged = show(options, &halts)?;
+    let code = match options.apply {
+        true => apply(&subject, &judged, &halts)?,
+        false => ExitCode::SUCCESS,
+    };
+    subject.end()?;
+    Ok(code)
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        self.lab.check()?;
+        if let Some(file) = &self.save {
+            paratick_bench::timeline::check_output(file)
+                .map_err(|error| usage(error.to_string()))?;
+        }
+        match (self.lab.host.host.boots(), self.command.is_empty()) {
+            (true, true) => Err(usage(
+                "nothing is to run in the lab's guest\n\
+                 hint: end the command line in `-- COMMAND`, or record this machine's guests with \
+                 --host here",
+            )),
+            (false, false) => Err(usage(
+                "a command is for a guest of the lab's\n\
+                 hint: omit it with --host here: what runs in its guests is recorded",
+            )),
+            (true, false) => check_agent(),
+            (false, true) => Ok(()),
+        }
+    }
+
+    fn keep(&self, file: &Path, halts: &Halts) -> Result<()> {
+        let text = serde_json::to_string(halts).context("a recording is plain data")?;
+        paratick_bench::replace(file, text.as_bytes())
+            .with_context(|| format!("keeping {}", file.display()))?;
+        errln!("recording: {}", file.display());
+        Ok(())
+    }
+}
+
+impl Subject<'_> {
+    fn boot<'a>(options: &'a Options, events: Events) -> Result<Subject<'a>> {
+        let plan = options.lab.plan(Clock::Leaping, events)?;
+        let LabPlan { host, tools, .. } = &plan;
+        let host = Host::boot(host.clone(), tools, events)?;
+        let mut subject = Subject { options, host, guest: None, argv: options.command.clone() };
+        if options.lab.host.host.boots() {
+            let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
+            events(Step::BootingGuest { vcpus, mode }.into());
+            subject.guest = Some(subject.host.start_guest(plan.guest(subject.host.run_folder()))?);
+        }
+        Ok(subject)
+    }
+
+    fn record(&self) -> Result<Halts> {
+        let load = match &self.guest {
+            Some(guest) => Load::Command { guest, argv: &self.argv, limit: self.options.timeout },
+            None => Load::Time(self.options.time),
+        };
+        tune::record(&self.host, &load)
+    }
+
+    fn end(self) -> Result<()> {
+        self.guest.map_or(Ok(()), Guest::shutdown)?;
+        self.host.shutdown()
+    }
+}
+
+/// What `--format json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    /// Where the cost of a block comes from: `option`, `recording` or `default`.
+    cost_from: &'static str,
+    recorded: Tally,
+    /// Of each vCPU: whether the rule that was in force says what was traced.
+    verified: Vec<Option<Verified>>,
+    #[serde(flatten)]
+    regret: &'a Regret,
+}
+
+/// What a recording says under all rules.
+struct Judged {
+    regret: Regret,
+    cost_from: &'static str,
+    now: Option<HostRule>,
+}
+
+fn judge(options: &Options, halts: &Halts) -> Judged {
+    let (cost, cost_from) = match (options.cost, calibrate(halts)) {
+        (Some(cost), _) => (cost, "option"),
+        (None, Some(cost)) => (cost, "recording"),
+        (None, None) => (COST, "default"),
+    };
+    let now = tune::rule(halts).ok();
+    let rule = now.map(Rule::Host);
+    let rules = stock_rules(Side::Host, rule, cost);
+    Judged { regret: regret(halts, Side::Host, cost, &rules, rule), cost_from, now }
+}
+
+fn show(options: &Options, halts: &Halts) -> Result<Judged> {
+    let judged = judge(options, halts);
+    let verified: Vec<_> = halts.vcpus.iter().map(|vcpu| verify(vcpu).ok()).collect();
+    let report = Report {
+        schema: "paratick-tune-halt-poll/1",
+        cost_from: judged.cost_from,
+        recorded: tally(halts),
+        verified,
+        regret: &judged.regret,
+    };
+    options.format.print(&report, || text(halts, &report))?;
+    Ok(judged)
+}
+
+fn tally(halts: &Halts) -> Tally {
+    let mut sum = Tally::default();
+    halts.vcpus.iter().for_each(|vcpu| sum.merge(&Tally::of(vcpu)));
+    sum
+}
+
+fn text(halts: &Halts, report: &Report) -> String {
+    let cost = match report.cost_from {
+        "option" => "The cost of a block is the one given.",
+        "recording" => {
+            "The cost of a block is how much later a timer ends a halt that blocked; give another \
+             one with --cost."
+        }
+        _ => "Too few timers ended halts to tell the cost of a block; give it with --cost.",
+    };
+    let mut text = format!(
+        "{}\n{}\n{}\n{cost}\n{}\n",
+        tables::wakers(halts).text(),
+        tables::limits(halts).text(),
+        tables::regret(&report.regret).text(),
+        replayed(&report.verified),
+    );
+    if let Some(advice) = &report.regret.advice {
+        text += &format!("Best: {}: {}.\n", advice.name, advice.reason);
+    }
+    text
+}
+
+/// Whether the rule in force, replayed, says what KVM traced.
+fn replayed(verified: &[Option<Verified>]) -> String {
+    let known: Vec<&Verified> = verified.iter().flatten().collect();
+    if known.is_empty() {
+        return "KVM's own rule could not be replayed: its parameters are not known.".into();
+    }
+    let sum = |of: &dyn Fn(&Verified) -> u64| known.iter().map(|one| of(one)).sum::<u64>();
+    let (compared, changes) = (sum(&|one| one.compared), sum(&|one| one.changes));
+    let unknown = sum(&|one| one.unknown);
+    match known.iter().find_map(|one| one.difference.as_ref()) {
+        Some(difference) => {
+            format!("KVM's own rule, replayed, differs from the trace: {difference}")
+        }
+        None => format!(
+            "KVM's own rule, replayed, is as traced: {compared} halts, {changes} changes of the \
+             limit ({unknown} halts before the first known limit)."
+        ),
+    }
+}
+
+/// Sets the best rule that stock kernels have, records again, and sets it back where that was
+/// wrong.
+fn apply(subject: &Subject, before: &Judged, halts: &Halts) -> Result<ExitCode> {
+    let advice = before.regret.advice.as_ref().context("nothing halted")?;
+    let (Rule::Host(rule), Some(now)) = (advice.rule, before.now) else {
+        bail!("the rule in force is not known\nhint: change no parameter while it is recorded");
+    };
+    if rule == now {
+        errln!("applied: nothing; the rule in force is the best");
+        return Ok(ExitCode::SUCCESS);
+    }
+    tune::set(&subject.host, &rule)?;
+    let after = subject.record();
+    let verdict = after.map(|after| {
+        let row = before.regret.rows.iter().find(|row| row.rule == advice.rule);
+        let predicted = row.map(|row| row.tally.clone()).unwrap_or_default();
+        Verdict::new(before.regret.cost_ns, &tally(halts), &predicted, &tally(&after))
+    });
+    match verdict {
+        Ok(verdict) if verdict.came_true() => {
+            errln!("applied: {} ({rule})\n{verdict}", advice.name);
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(verdict) => {
+            tune::set(&subject.host, &now)?;
+            errln!("not applied: {} ({rule}); set back to {now}\n{verdict}", advice.name);
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => {
+            tune::set(&subject.host, &now)?;
+            Err(error.context("recording again; the host is set back"))
+        }
+    }
+}

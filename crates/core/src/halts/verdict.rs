@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a rule did what was predicted of it.
+
+use super::tally::Tally;
+use crate::units::Nanos;
+use std::fmt;
+
+/// What may lie between prediction and measurement: of the predicted, and of what there is at all.
+const WITHIN: f64 = 0.10;
+const TRIFLE: f64 = 0.01;
+
+/// Per halt, as no two recordings have the same number of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    pub blocks: Claim,
+    /// In ns.
+    pub polled: Claim,
+    /// In ns; `before` and `measured` decide whether the rule was worth it.
+    pub cost: Claim,
+}
+
+/// One number of each halt on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claim {
+    pub before: f64,
+    pub predicted: f64,
+    pub measured: f64,
+    /// A difference below it is none.
+    trifle: f64,
+}
+
+impl Claim {
+    pub fn came_true(&self) -> bool {
+        let off = (self.measured - self.predicted).abs();
+        off <= (WITHIN * self.predicted).max(self.trifle)
+    }
+}
+
+impl Verdict {
+    /// `cost` is that of a block, in ns.
+    pub fn new(cost: u32, before: &Tally, predicted: &Tally, measured: &Tally) -> Verdict {
+        let claim = |of: &dyn Fn(&Tally) -> u64, trifle: f64| {
+            let each = |tally: &Tally| of(tally) as f64 / tally.halts.max(1) as f64;
+            let (before, predicted, measured) = (each(before), each(predicted), each(measured));
+            Claim { before, predicted, measured, trifle }
+        };
+        let block = f64::from(cost) * TRIFLE;
+        Verdict {
+            blocks: claim(&|tally| tally.blocks, TRIFLE),
+            polled: claim(&|tally| tally.polled_ns, block),
+            cost: claim(&|tally| tally.cost_ns(cost), block),
+        }
+    }
+
+    /// Blocks and time polled were as predicted, and the rule costs no more than the one before.
+    pub fn came_true(&self) -> bool {
+        let cheaper = self.cost.measured <= self.cost.before + self.cost.trifle;
+        self.blocks.came_true() && self.polled.came_true() && cheaper
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |ns: f64| Nanos(ns.round() as u64).to_string();
+        let share = |blocks: f64| format!("{blocks:.3}");
+        let mut line = |what: &str, claim: &Claim, write: &dyn Fn(f64) -> String| {
+            let Claim { before, predicted, measured, .. } = claim;
+            let [before, predicted, measured] =
+                [before, predicted, measured].map(|value| write(*value));
+            writeln!(f, "  {what}: {before} before, {predicted} predicted, {measured} measured")
+        };
+        line("blocks of each halt", &self.blocks, &share)?;
+        line("polled for each halt", &self.polled, &time)?;
+        line("cost of each halt", &self.cost, &time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(halts: u64, blocks: u64, polled_ns: u64) -> Tally {
+        Tally { halts, blocks, polled_ns, ..Tally::default() }
+    }
+
+    #[test]
+    fn a_prediction_comes_true_within_a_tenth() {
+        let before = tally(1000, 500, 5_000_000);
+        let predicted = tally(1000, 200, 2_000_000);
+        let close = Verdict::new(10_000, &before, &predicted, &tally(2000, 430, 3_800_000));
+        assert!(close.came_true(), "{close}");
+        for off in [tally(1000, 240, 2_000_000), tally(1000, 200, 2_500_000)] {
+            let verdict = Verdict::new(10_000, &before, &predicted, &off);
+            assert!(!verdict.came_true(), "{verdict}");
+        }
+        assert!(close.to_string().contains("0.500 before, 0.200 predicted, 0.215 measured"));
+    }
+
+    #[test]
+    fn a_rule_that_costs_more_than_before_does_not_come_true() {
+        let predicted = tally(1000, 200, 2_000_000);
+        let before = tally(1000, 190, 1_900_000);
+        assert!(!Verdict::new(10_000, &before, &predicted, &predicted).came_true());
+    }
+
+    #[test]
+    fn what_is_next_to_nothing_may_be_twice_as_much() {
+        let before = tally(1000, 500, 5_000_000);
+        let verdict = Verdict::new(10_000, &before, &tally(1000, 2, 1000), &tally(1000, 5, 40_000));
+        assert!(verdict.came_true(), "{verdict}");
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Halts of vCPUs: what ended them, how long KVM polled, and what rules would have cost.
+
+use crate::{
+    number::{self, count},
+    table::Table,
+};
+use paratick_core::{
+    halts::{Halt, Halts, Regret, Tally, Waker},
+    units::Nanos,
+};
+use std::collections::BTreeMap;
+
+/// What ended the halts, and how long they were.
+pub fn wakers(halts: &Halts) -> Table {
+    let columns = ["Ended by", "Halts", "Half at most", "90 % at most", "Blocked", "Timer armed"];
+    let vcpus = number::plural(halts.vcpus.len(), "vCPU");
+    let window = time(halts.window_ns);
+    let mut table = Table::new(format!("Halts of {vcpus} in {window}"), columns);
+    let mut by_waker: BTreeMap<Waker, Vec<&Halt>> = BTreeMap::new();
+    for halt in halts.vcpus.iter().flat_map(|vcpu| &vcpu.halts) {
+        by_waker.entry(halt.waker).or_default().push(halt);
+    }
+    for (waker, halts) in by_waker {
+        let mut lengths: Vec<u64> = halts.iter().map(|halt| halt.ns).collect();
+        lengths.sort_unstable();
+        let at_most = |share: f64| time(lengths[((lengths.len() - 1) as f64 * share) as usize]);
+        let those = |is: &dyn Fn(&Halt) -> bool| halts.iter().filter(|halt| is(halt)).count();
+        table.row(
+            name(waker),
+            [
+                count(halts.len() as f64),
+                at_most(0.5),
+                at_most(0.9),
+                count(those(&|halt| halt.waited) as f64),
+                count(those(&|halt| halt.deadline_ns.is_some()) as f64),
+            ],
+        );
+    }
+    table
+}
+
+/// How many halts began with each limit in force (the article's Graphs 1 and 2).
+pub fn limits(halts: &Halts) -> Table {
+    let mut tally = Tally::default();
+    for vcpu in &halts.vcpus {
+        tally.merge(&Tally::of(vcpu));
+    }
+    let mut table =
+        Table::new("Limits of polling in force when halts began", ["Limit", "Halts", "Share"]);
+    let all = tally.halts.max(1) as f64;
+    let mut row = |name: String, halts: u64| {
+        table.row(name, [count(halts as f64), number::share(halts as f64 / all)]);
+    };
+    for (limit, halts) in &tally.limits {
+        row(time(u64::from(*limit)), *halts);
+    }
+    if tally.limits_unknown > 0 {
+        row("not known".into(), tally.limits_unknown);
+    }
+    table
+}
+
+/// What each rule would have cost.
+pub fn regret(regret: &Regret) -> Table {
+    let columns =
+        ["Rule", "Blocks", "Polled", "In vain", "Cost", "× clairvoyant", "× best fixed window"];
+    let caption = format!(
+        "What each rule would have cost for these {} halts, if to block costs {}",
+        count(regret.halts as f64),
+        time(u64::from(regret.cost_ns))
+    );
+    let mut table = Table::new(caption, columns);
+    for row in &regret.rows {
+        table.row(
+            match row.stock {
+                true => row.name.clone(),
+                false => format!("{} *", row.name),
+            },
+            [
+                count(row.tally.blocks as f64),
+                time(row.tally.polled_ns),
+                time(row.tally.wasted_ns),
+                time(row.cost.ns),
+                number::or_nothing(row.of_clairvoyant, |value| format!("{value:.2}")),
+                number::or_nothing(row.of_best_fixed, |value| format!("{value:.2}")),
+            ],
+        );
+    }
+    table.note(format!(
+        "Cost: time polled, and {} for each block. Clairvoyant: knows how long each halt will be; \
+         {}. The best window that never changes is {} here. *: not in stock kernels.",
+        time(u64::from(regret.cost_ns)),
+        time(regret.clairvoyant.ns),
+        time(regret.best_fixed_ns),
+    ));
+    table
+}
+
+fn name(waker: Waker) -> &'static str {
+    match waker {
+        Waker::Timer => "its own timer",
+        Waker::VirtualTick => "a virtual tick",
+        Waker::Ipi => "another vCPU",
+        Waker::Device => "a device",
+        Waker::Other => "another interrupt",
+        Waker::Unknown => "no interrupt seen",
+    }
+}
+
+fn time(ns: u64) -> String {
+    Nanos(ns).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::halts::{regret as compute, stock_rules, Rule, Side, VcpuHalts};
+
+    fn recorded() -> Halts {
+        let halt = |begin: u64, ns: u64, waker: Waker| Halt {
+            waker,
+            limit_ns: Some(10_000),
+            polled_ns: ns.min(10_000),
+            waited: ns > 10_000,
+            ..Halt::blocked(begin, ns)
+        };
+        let halts = vec![
+            halt(0, 4_000, Waker::Ipi),
+            halt(100_000, 5_000, Waker::Ipi),
+            Halt { deadline_ns: Some(1_000_000), ..halt(200_000, 1_004_000, Waker::Timer) },
+        ];
+        let vcpu = VcpuHalts {
+            side: Side::Host,
+            vcpu: 0,
+            process: None,
+            thread: None,
+            rule: None,
+            from_start: false,
+            lost: 0,
+            halts,
+        };
+        Halts { window_ns: 2_000_000, vcpus: vec![vcpu] }
+    }
+
+    #[test]
+    fn halts_are_shown_by_what_ended_them() {
+        let text = wakers(&recorded()).text();
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn limits_and_costs_are_shown() {
+        let halts = recorded();
+        let rules = stock_rules(Side::Host, None, 10_000);
+        let regret_of = compute(&halts, Side::Host, 10_000, &rules, None::<Rule>);
+        insta::assert_snapshot!(limits(&halts).text() + "\n" + &regret(&regret_of).text());
+    }
+}
