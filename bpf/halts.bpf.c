@@ -15,6 +15,7 @@ char _license[] SEC("license") = "GPL";
 const volatile __u32 entry_vcpu_at;
 const volatile __u32 start_timer_at, start_function_at, start_expires_at;
 const volatile __u32 cancel_timer_at;
+const volatile __u32 waking_pid_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
 const volatile __u64 vcpu_timer_fn;
 
@@ -74,20 +75,20 @@ SEC("tracepoint/kvm/kvm_entry")
 int kvm_entry(void *ctx)
 {
 	struct halting *thread = this_thread();
-	__u64 id = bpf_get_current_pid_tgid(), now;
+	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32;
 
 	if (!thread || thread->tgid != tgid) {
 		meet();
 		return 0;
 	}
-	now = bpf_ktime_get_ns();
 	if (thread->ended_ns) {
 		struct record record = {
 			.ended_ns = thread->ended_ns,
 			.ns = thread->ns,
 			.slept_at_ns = thread->slept_at_ns,
-			.entered_ns = now,
+			.woken_at_ns = thread->woken_at_ns,
+			.entered_ns = bpf_ktime_get_ns(),
 			.deadline_ns = thread->deadline_at_ns,
 			.kind = RECORD_HALT,
 			.tgid = tgid,
@@ -108,7 +109,7 @@ int kvm_entry(void *ctx)
 	thread->flags = 0;
 	thread->vector = 0;
 	thread->slept_at_ns = 0;
-	thread->last_entry_ns = now;
+	thread->woken_at_ns = 0;
 	return 0;
 }
 
@@ -172,6 +173,18 @@ int sched_switch(void *ctx)
 	thread->switches++;
 	if (!thread->slept_at_ns && !thread->ended_ns)
 		thread->slept_at_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* In the context of whoever wakes the thread. */
+SEC("tracepoint/sched/sched_waking")
+int sched_waking(void *ctx)
+{
+	__u32 pid = field_u32(ctx, waking_pid_at);
+	struct halting *thread = bpf_map_lookup_elem(&threads, &pid);
+
+	if (thread && !thread->ended_ns)
+		thread->woken_at_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -19,4 +19,5 @@ mod selftest;
 mod series;
 mod support;
 mod transitions;
+mod tune;
 mod vmm;

@@ -172,7 +172,8 @@ struct Judged {
 }
 
 fn judge(options: &Options, halts: &Halts) -> Judged {
-    let (cost, cost_from) = match (options.cost, calibrate(halts)) {
+    let wake = calibrate(halts);
+    let (cost, cost_from) = match (options.cost, wake) {
         (Some(cost), _) => (cost, "option"),
         (None, Some(cost)) => (cost, "recording"),
         (None, None) => (COST, "default"),
@@ -180,7 +181,8 @@ fn judge(options: &Options, halts: &Halts) -> Judged {
     let now = tune::rule(halts).ok();
     let rule = now.map(Rule::Host);
     let rules = stock_rules(Side::Host, rule, cost);
-    Judged { regret: regret(halts, Side::Host, cost, &rules, rule), cost_from, now }
+    let costs = (cost, wake.unwrap_or(0));
+    Judged { regret: regret(halts, Side::Host, costs, &rules, rule), cost_from, now }
 }
 
 fn show(options: &Options, halts: &Halts) -> Result<Judged> {
@@ -207,10 +209,10 @@ fn text(halts: &Halts, report: &Report) -> String {
     let cost = match report.cost_from {
         "option" => "The cost of a block is the one given.",
         "recording" => {
-            "The cost of a block is how much later a timer ends a halt that blocked; give another \
-             one with --cost."
+            "The cost of a block is how long it took to wake up from one, in half of them at most; \
+             give another one with --cost."
         }
-        _ => "Too few timers ended halts to tell the cost of a block; give it with --cost.",
+        _ => "Too few halts blocked to tell the cost of a block; give it with --cost.",
     };
     let mut text = format!(
         "{}\n{}\n{}\n{cost}\n{}\n",

@@ -19,7 +19,7 @@ fn learned(cost: u32) -> Rule {
 fn compared(lengths: &[u64], cost: u32, rules: &[Rule]) -> Regret {
     let named = |rule: &Rule| Candidate { name: rule.to_string(), rule: *rule };
     let rules: Vec<Candidate> = rules.iter().map(named).collect();
-    regret(&recording(Side::Host, lengths), Side::Host, cost, &rules, None)
+    regret(&recording(Side::Host, lengths), Side::Host, (cost, 0), &rules, None)
 }
 
 /// In microseconds for each halt, clairvoyant first.
@@ -187,6 +187,6 @@ fn a_deadline_within_reach_is_polled_for_whatever_came_before() {
         (halt.ns, halt.deadline_ns) = (us(8.5), Some(us(8.0)));
     }
     let rule = [Candidate { name: "learned".into(), rule: learned(COST) }];
-    let regret = regret(&recording, Side::Host, COST, &rule, None);
+    let regret = regret(&recording, Side::Host, (COST, 0), &rule, None);
     assert_eq!(regret.rows[0].cost.ns, regret.clairvoyant.ns);
 }

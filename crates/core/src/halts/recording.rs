@@ -75,6 +75,10 @@ pub struct Halt {
     /// When the timer that was armed is due, from the halt's beginning; 0 if it was due already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
+    /// When the vCPU's thread was woken, from the halt's beginning; none if it did not block, or
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_ns: Option<u64>,
     /// How often the vCPU's thread was switched out meanwhile.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub switches: u32,
@@ -124,6 +128,7 @@ impl Halt {
             traced: None,
             waker: Waker::Unknown,
             deadline_ns: None,
+            woken_ns: None,
             switches: 0,
         }
     }

@@ -5,7 +5,7 @@
 use super::{
     policy::Policy,
     recording::{Halt, Halts, Side},
-    replay::replay,
+    replay::{replay, until_event},
     rule::{Floor, GuestRule, HostRule, LearnedRule, Rule},
     tally::Tally,
 };
@@ -92,18 +92,20 @@ pub fn stock_rules(side: Side, now: Option<Rule>, cost: u32) -> Vec<Candidate> {
     rules
 }
 
-/// Halts in which the rule is not even asked are left out.  `now` is the rule in force.
+/// Halts in which the rule is not even asked are left out.  `now` is the rule in force, and `wake`
+/// how much longer a halt is that is blocked for, in ns.
 pub fn regret(
     recording: &Halts,
     side: Side,
-    cost: u32,
+    (cost, wake): (u32, u32),
     candidates: &[Candidate],
     now: Option<Rule>,
 ) -> Regret {
     let vcpus = recording.vcpus.iter().filter(|vcpu| vcpu.side == side);
     let asked = |halts: &[Halt]| halts.iter().filter(|halt| halt.allowed).cloned().collect();
     let vcpus: Vec<Vec<Halt>> = vcpus.map(|vcpu| asked(&vcpu.halts)).collect();
-    let mut lengths: Vec<u64> = vcpus.iter().flatten().map(|halt| halt.ns).collect();
+    let mut lengths: Vec<u64> =
+        vcpus.iter().flatten().map(|halt| until_event(halt, wake)).collect();
     lengths.sort_unstable();
     let clairvoyant = clairvoyant(&lengths, cost);
     let (best_fixed_ns, best_fixed) = best_fixed(&lengths, cost);
@@ -112,7 +114,7 @@ pub fn regret(
         .map(|candidate| {
             let mut tally = Tally::default();
             for halts in &vcpus {
-                tally.merge(&replay(halts, Policy::new(candidate.rule)).1);
+                tally.merge(&replay(halts, Policy::new(candidate.rule), wake).1);
             }
             let total = Cost { ns: tally.cost_ns(cost), blocks: tally.blocks };
             Row {
@@ -138,10 +140,7 @@ fn multiple(cost: Cost, of: Cost) -> Option<f64> {
 
 fn is_stock(rule: Rule) -> bool {
     match rule {
-        // Nothing below grow_start is ever reached where shrinking is to 0.
-        Rule::Host(rule) => {
-            rule.floor == Floor::ToZero || (rule.shrink == 0 && rule.floor == Floor::None)
-        }
+        Rule::Host(rule) => rule.floor == Floor::ToZero,
         Rule::Guest(_) => true,
         Rule::Learned(_) => false,
         Rule::Fixed(ns) => ns == 0,

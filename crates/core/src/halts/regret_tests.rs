@@ -7,7 +7,7 @@ const HOST: Rule = Rule::Host(HostRule::DEFAULT);
 
 fn of(lengths: &[u64], cost: u32) -> Regret {
     let rules = stock_rules(Side::Host, Some(HOST), cost);
-    regret(&streams::recording(Side::Host, lengths), Side::Host, cost, &rules, Some(HOST))
+    regret(&streams::recording(Side::Host, lengths), Side::Host, (cost, 0), &rules, Some(HOST))
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn halts_of_the_other_side_and_those_that_no_rule_is_asked_about_do_not_count() 
     let mut recording = streams::recording(Side::Host, &[1_000, 2_000]);
     recording.vcpus[0].halts[0].allowed = false;
     recording.vcpus.push(streams::vcpu(Side::Guest, streams::halts(&[5_000])));
-    let regret = regret(&recording, Side::Host, 10_000, &[], None);
+    let regret = regret(&recording, Side::Host, (10_000, 0), &[], None);
     assert_eq!((regret.halts, regret.clairvoyant.ns), (1, 2_000));
 }
 
@@ -80,7 +80,7 @@ proptest! {
         let mut rules = stock_rules(Side::Host, None, cost);
         rules.extend(stock_rules(Side::Guest, None, cost));
         rules.push(Candidate { name: "fixed".into(), rule: Rule::Fixed(fixed) });
-        let regret = regret(&recording, Side::Host, cost, &rules, None);
+        let regret = regret(&recording, Side::Host, (cost, 0), &rules, None);
         prop_assert!(regret.clairvoyant.ns <= regret.best_fixed.ns);
         for row in &regret.rows {
             prop_assert!(regret.clairvoyant.ns <= row.cost.ns, "{}", row.name);
@@ -96,7 +96,7 @@ proptest! {
         let recording = streams::recording(Side::Host, &lengths);
         let fixed = |ns| Candidate { name: String::new(), rule: Rule::Fixed(ns) };
         let all: Vec<_> = (0..=1_000).map(fixed).collect();
-        let regret = regret(&recording, Side::Host, cost, &all, None);
+        let regret = regret(&recording, Side::Host, (cost, 0), &all, None);
         let least = regret.rows.iter().map(|row| row.cost.ns).min().unwrap();
         prop_assert_eq!(regret.best_fixed.ns, least);
         let row = &regret.rows[regret.best_fixed_ns as usize];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a rule would have done with the halts that another one met.
 //!
-//! Taken for given: halts begin when they did and are as long as they were.  In truth one that was
-//! blocked for is longer, by the time that it took to wake up.
+//! Taken for given: what ends a halt comes when it came.  A halt that was blocked for is longer than
+//! until then, by the time that it takes to wake up: by `wake_ns`, whichever rule blocks.
 
 use super::{
     policy::{Met, Policy},
@@ -19,30 +19,60 @@ pub struct Replayed {
     pub traced: Option<super::recording::Traced>,
 }
 
-/// Every halt of one vCPU, and what they come to.
-pub fn replay(halts: &[Halt], mut policy: Policy) -> (Vec<Replayed>, Tally) {
+/// Every halt of one vCPU, and what they come to.  With a `wake_ns` of 0 halts are as long as they
+/// were recorded.
+pub fn replay(halts: &[Halt], mut policy: Policy, wake_ns: u32) -> (Vec<Replayed>, Tally) {
     let mut tally = Tally::default();
     let replayed = halts.iter().map(|halt| {
-        let replayed = step(halt, &mut policy);
+        let wake = u64::from(wake_ns);
+        let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake);
         *tally.limits.entry(replayed.limit_ns).or_default() += 1;
         let polled = halt.allowed && replayed.limit_ns > 0;
-        tally.count(halt.ns, replayed.polled_ns, polled, replayed.blocked);
+        tally.count(ns, replayed.polled_ns, polled, replayed.blocked);
         replayed
     });
     (replayed.collect(), tally)
 }
 
-fn step(halt: &Halt, policy: &mut Policy) -> Replayed {
+/// How long after a halt's beginning came what ended it, in ns.
+pub fn until_event(halt: &Halt, wake_ns: u32) -> u64 {
+    match halt.woken_ns {
+        _ if !halt.waited => halt.ns,
+        Some(woken) => woken.min(halt.ns),
+        None => halt.ns.saturating_sub(wake_ns.into()),
+    }
+}
+
+fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u64) {
     let limit_ns = policy.limit(halt);
     let limit = if halt.allowed { u64::from(limit_ns) } else { 0 };
-    let blocked = limit == 0 || halt.ns > limit;
-    let polled_ns = halt.ns.min(limit);
+    let blocked = limit == 0 || event > limit;
+    let polled_ns = event.min(limit);
+    let ns = if blocked { event + wake } else { event };
     let traced = policy.learn(&Met {
-        ns: halt.ns,
-        blocked_ns: halt.ns - polled_ns,
+        ns,
+        blocked_ns: ns - polled_ns,
         waited: blocked,
         valid: halt.valid,
         allowed: halt.allowed,
     });
-    Replayed { limit_ns, polled_ns, blocked, traced }
+    (Replayed { limit_ns, polled_ns, blocked, traced }, ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::halts::{HostRule, Rule};
+
+    #[test]
+    fn who_polls_does_not_wait_for_the_wake_up_of_who_blocks() {
+        let halts = vec![Halt::blocked(0, 7_000); 10];
+        let rule = Rule::Host(HostRule { grow_start: 5_000, ..HostRule::DEFAULT });
+        let (_, as_recorded) = replay(&halts, Policy::new(rule), 0);
+        let (_, with_wake) = replay(&halts, Policy::new(rule), 3_000);
+        // The first blocks; then 5 us are enough for what comes after 4.
+        assert_eq!((as_recorded.blocks, as_recorded.polled_ns), (2, 5_000 + 8 * 7_000));
+        assert_eq!((with_wake.blocks, with_wake.polled_ns), (1, 9 * 4_000));
+        assert_eq!(with_wake.halted_ns, 7_000 + 9 * 4_000);
+    }
 }

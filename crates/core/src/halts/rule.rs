@@ -69,7 +69,7 @@ impl HostRule {
     /// article to the letter.
     pub const PRESETS: [(&'static str, HostRule); 5] = [
         ("none", HostRule { max: 0, ..HostRule::DEFAULT }),
-        ("2021", HostRule { shrink: 0, floor: Floor::None, ..HostRule::DEFAULT }),
+        ("2021", HostRule { shrink: 0, ..HostRule::DEFAULT }),
         ("paper", HostRule { max: 160_000, ..HostRule::DEFAULT }),
         ("paper-floor", HostRule { max: 160_000, floor: Floor::At(10_000), ..HostRule::DEFAULT }),
         ("default", HostRule::DEFAULT),

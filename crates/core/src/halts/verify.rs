@@ -181,7 +181,8 @@ pub fn fill_limits(vcpu: &mut VcpuHalts) {
         _ => return,
     };
     let first = vcpu.halts.iter().find_map(|halt| Some(halt.traced?.old));
-    let mut limit = if vcpu.from_start { Some(0) } else { first };
+    // Nothing is ever polled for where the most is 0.
+    let mut limit = if vcpu.from_start || max == 0 { Some(0) } else { first };
     for halt in &mut vcpu.halts {
         limit = limit.map(|limit: u32| limit.min(max));
         halt.limit_ns = halt.limit_ns.or(limit);

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 /// What the kernel would have recorded with this rule, from the first halt on.
 fn recorded(rule: Rule, lengths: &[u64]) -> VcpuHalts {
     let mut halts = streams::halts(lengths);
-    let (replayed, _) = replay(&halts, Policy::new(rule));
+    let (replayed, _) = replay(&halts, Policy::new(rule), 0);
     for (halt, one) in halts.iter_mut().zip(replayed) {
         halt.limit_ns = Some(one.limit_ns);
         halt.polled_ns = one.polled_ns;

@@ -57,7 +57,10 @@ pub fn gather(recorded: &Recorded) -> Halts {
         vcpu.halts.push(halt(record, begin));
     }
     let mut vcpus: Vec<_> = vcpus.into_values().collect();
-    vcpus.iter_mut().for_each(fill_limits);
+    for vcpu in &mut vcpus {
+        fill_limits(vcpu);
+        vcpu.halts.iter_mut().for_each(poll_no_longer_than_allowed);
+    }
     Halts { window_ns: end.saturating_sub(begin), vcpus }
 }
 
@@ -105,8 +108,16 @@ fn halt(record: &Record, window_begin: u64) -> Halt {
         limit_ns: None,
         traced: changed.then_some(Traced { old: record.old, new: record.new }),
         waker: waker(record.vector),
+        woken_ns: record.woken_at_ns.checked_sub(begin).filter(|_| waited),
         deadline_ns: has(HALT_DEADLINE).then(|| record.deadline_ns.saturating_sub(begin)),
         switches: record.switches,
+    }
+}
+
+/// To give the CPU away takes time, too.
+fn poll_no_longer_than_allowed(halt: &mut Halt) {
+    if let (true, Some(limit)) = (halt.waited, halt.limit_ns) {
+        halt.polled_ns = halt.polled_ns.min(limit.into());
     }
 }
 

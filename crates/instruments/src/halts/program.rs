@@ -14,6 +14,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/hal
 /// Each has a BPF program of its name, and is in every kernel that halts can be recorded on.
 const EVENTS: &[(&str, bool)] = &[
     ("sched/sched_switch", true),
+    ("sched/sched_waking", true),
     ("timer/hrtimer_start", true),
     ("timer/hrtimer_cancel", true),
     ("kvm/kvm_cpuid", true),
@@ -30,6 +31,7 @@ const FIELDS: &[Field] = &[
     ("start_timer_at", "timer/hrtimer_start", "hrtimer", 8),
     ("start_function_at", "timer/hrtimer_start", "function", 8),
     ("start_expires_at", "timer/hrtimer_start", "expires", 8),
+    ("waking_pid_at", "sched/sched_waking", "pid", 4),
     ("cancel_timer_at", "timer/hrtimer_cancel", "hrtimer", 8),
     ("cpuid_function_at", "kvm/kvm_cpuid", "function", 4),
     ("cpuid_index_at", "kvm/kvm_cpuid", "index", 4),

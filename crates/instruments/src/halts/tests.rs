@@ -31,6 +31,7 @@ fn a_halt_has_its_length_its_poll_and_what_ended_it() {
     let halt = only(Record {
         flags: HALT_VALID | HALT_WAITED | HALT_CHANGED | HALT_DEADLINE,
         slept_at_ns: 42_000,
+        woken_at_ns: 48_000,
         deadline_ns: 49_500,
         old: 10_000,
         new: 20_000,
@@ -42,12 +43,14 @@ fn a_halt_has_its_length_its_poll_and_what_ended_it() {
     assert!(halt.waited && halt.valid);
     assert_eq!(halt.traced, Some(Traced { old: 10_000, new: 20_000 }));
     assert_eq!((halt.waker, halt.deadline_ns), (Waker::Timer, Some(9_500)));
+    assert_eq!(halt.woken_ns, Some(8_000));
 }
 
 #[test]
 fn one_that_did_not_wait_was_polled_all_the_time() {
     let halt = only(halted(50_000, 3_000));
     assert_eq!((halt.polled_ns, halt.waited, halt.traced), (3_000, false, None));
+    assert_eq!(halt.woken_ns, None);
     assert_eq!(halt.waker, Waker::Unknown);
 }
 

@@ -153,7 +153,7 @@ mod tests {
     fn limits_and_costs_are_shown() {
         let halts = recorded();
         let rules = stock_rules(Side::Host, None, 10_000);
-        let regret_of = compute(&halts, Side::Host, 10_000, &rules, None::<Rule>);
+        let regret_of = compute(&halts, Side::Host, (10_000, 0), &rules, None::<Rule>);
         insta::assert_snapshot!(limits(&halts).text() + "\n" + &regret(&regret_of).text());
     }
 }

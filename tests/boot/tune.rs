@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Are all halts recorded, is KVM's own rule replayed as KVM has it, and does a prediction come
+//! true?
+
+use crate::support::{guest_on, host_for, kernel, text, tools, workload, Measured, PATIENCE};
+use assert_cmd::Command;
+use paratick_bench::tune::{self, Load};
+use paratick_core::{
+    cause::Cause,
+    halts::{verify, Halts, HostRule, Tally, Waker},
+};
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+
+/// With the work that halts some hundred times.
+const WORKLOADS: [(&str, &str); 4] =
+    [("pingpong", "300"), ("barrier", "300"), ("sleep", "200"), ("mix", "200")];
+
+fn rule(name: &str) -> HostRule {
+    name.parse().unwrap()
+}
+
+fn recorded(host: &Host, guest: &Guest, name: &str, work: &str) -> Halts {
+    let agent = tools().agent.display().to_string();
+    let argv = [&agent, "workload", name, "--work", work].map(String::from);
+    tune::record(host, &Load::Command { guest, argv: &argv, limit: PATIENCE }).unwrap()
+}
+
+fn tally(halts: &Halts) -> Tally {
+    let mut sum = Tally::default();
+    halts.vcpus.iter().for_each(|vcpu| sum.merge(&Tally::of(vcpu)));
+    sum
+}
+
+/// The sum over all guests that a host has had.
+fn statistic(host: &Host, name: &str) -> u64 {
+    let file = format!("/sys/kernel/debug/kvm/{name}");
+    let said = host.exec(Exec::new(["cat", &file]).timeout(PATIENCE)).unwrap();
+    text(&said.stdout).trim().parse().unwrap()
+}
+
+#[test]
+fn kvms_own_rule_replayed_says_what_was_traced() {
+    let host = host_for(kernel(), 2, &["kvm.halt_poll_ns=200000"]);
+    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    for name in ["default", "2021", "paper"] {
+        tune::set(&host, &rule(name)).unwrap();
+        for (workload, work) in WORKLOADS {
+            let halts = recorded(&host, &guest, workload, work);
+            let (mut compared, mut changes) = (0, 0);
+            for vcpu in &halts.vcpus {
+                let verified = verify(vcpu).unwrap();
+                assert_eq!(verified.difference, None, "{name} {workload} vCPU {}", vcpu.vcpu);
+                compared += verified.compared;
+                changes += verified.changes;
+            }
+            println!("{name} {workload}: {compared} halts, {changes} changes; {:?}", tally(&halts));
+            assert!(compared >= 100 && changes > 0, "{name} {workload}");
+        }
+    }
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+#[test]
+fn every_halt_is_recorded() {
+    let host = host_for(kernel(), 2, &["kvm.halt_poll_ns=200000"]);
+    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let names = ["halt_attempted_poll", "halt_successful_poll"];
+    let before = names.map(|name| statistic(&host, name));
+    let halts = recorded(&host, &guest, "sleep", "400");
+    let [attempted, successful] =
+        [0, 1].map(|nth: usize| statistic(&host, names[nth]) - before[nth]);
+    let tally = tally(&halts);
+    println!("{tally:?}; KVM: {attempted} polls, {successful} hits");
+    // The guest also halts before its window and after it.
+    let close = |all: u64, seen: u64| (all - 40..=all).contains(&seen);
+    assert!(tally.halts >= 400, "{tally:?}");
+    assert!(close(attempted, tally.hits + tally.misses), "{attempted} {tally:?}");
+    assert!(close(successful, tally.hits), "{successful} {tally:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+fn halts_of(measured: &Measured) -> u64 {
+    measured.causes.get(&Cause::Halt).copied().unwrap_or(0)
+}
+
+/// It begins after the exit: whatever it saves, exits it does not (the article says otherwise).
+#[test]
+fn polling_on_the_host_saves_no_exit() {
+    let host = host_for(kernel(), 2, &[]);
+    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let mut measured = Vec::new();
+    for name in ["none", "default"] {
+        tune::set(&host, &rule(name)).unwrap();
+        let exits = workload(&host, &guest, "sleep", &["--work", "300"]);
+        let halts = recorded(&host, &guest, "sleep", "300");
+        let timers = halts.vcpus.iter().flat_map(|vcpu| &vcpu.halts);
+        let timers = timers.filter(|halt| halt.waker == Waker::Timer).count();
+        println!("{name}: {} halts among exits, {timers} recorded", halts_of(&exits));
+        assert!((295..=330).contains(&timers), "{timers}");
+        measured.push((exits, tally(&halts)));
+    }
+    let [(none, never), (default, polled)] = &measured[..] else { unreachable!() };
+    assert!(none.exits.abs_diff(default.exits) <= none.exits / 20, "{none:?} {default:?}");
+    assert_eq!((never.hits, never.polled_ns), (0, 0));
+    // Half of 100 us and more are within the limit of 200.
+    assert!(polled.blocks * 2 < never.blocks, "{polled:?} {never:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Sleeps are so long that to poll for them costs twenty times what blocking does.
+#[test]
+fn a_prediction_that_comes_true_is_applied() {
+    let agent = tools().agent.display().to_string();
+    let mut tune = Command::cargo_bin("paratick").unwrap();
+    tune.args(["tune", "halt-poll", "--mode", "tickless", "--halt-poll", "default", "--apply"]);
+    tune.arg("--kernel").arg(kernel());
+    tune.args(["--", &agent, "workload", "sleep", "--work", "300"]);
+    let output = tune.timeout(PATIENCE).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    for line in ["Best: none: it costs", "is as traced:", "not in stock kernels"] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    assert!(stderr.contains("applied: none (none)\n"), "{stderr}");
+    assert!(stderr.contains("1.000 predicted"), "{stderr}");
+}
