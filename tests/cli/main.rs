@@ -20,3 +20,4 @@ mod support;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 mod timeline;
+mod tune;

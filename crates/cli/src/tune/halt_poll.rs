@@ -17,7 +17,7 @@ use paratick_core::halts::{
     Verified,
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
-use paratick_view::tables::halts as tables;
+use paratick_view::{table::wrap, tables::halts as tables};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -215,14 +215,15 @@ fn text(halts: &Halts, report: &Report) -> String {
         _ => "Too few halts blocked to tell the cost of a block; give it with --cost.",
     };
     let mut text = format!(
-        "{}\n{}\n{}\n{cost}\n{}\n",
+        "{}\n{}\n{}\n{}{}",
         tables::wakers(halts).text(),
         tables::limits(halts).text(),
-        tables::regret(&report.regret).text(),
-        replayed(&report.verified),
+        tables::regret(report.regret).text(),
+        wrap(cost),
+        wrap(&replayed(&report.verified)),
     );
     if let Some(advice) = &report.regret.advice {
-        text += &format!("Best: {}: {}.\n", advice.name, advice.reason);
+        text += &wrap(&format!("Best: {}: {}.", advice.name, advice.reason));
     }
     text
 }

@@ -30,9 +30,16 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// What was measured beyond what was predicted, as a part of it; 0 for a trifle.
+    pub fn off(&self) -> f64 {
+        match self.measured - self.predicted {
+            off if off.abs() <= self.trifle => 0.0,
+            off => off / self.predicted.max(self.trifle),
+        }
+    }
+
     pub fn came_true(&self) -> bool {
-        let off = (self.measured - self.predicted).abs();
-        off <= (WITHIN * self.predicted).max(self.trifle)
+        self.off().abs() <= WITHIN
     }
 }
 
@@ -52,10 +59,12 @@ impl Verdict {
         }
     }
 
-    /// Blocks and time polled were as predicted, and the rule costs no more than the one before.
+    /// The rule costs no more than was predicted, and no more than the one before.  Blocks and
+    /// time polled may be off where halts depend on each other: of two vCPUs that work in turns,
+    /// one that polls lets the other wait for less.
     pub fn came_true(&self) -> bool {
         let cheaper = self.cost.measured <= self.cost.before + self.cost.trifle;
-        self.blocks.came_true() && self.polled.came_true() && cheaper
+        self.cost.off() <= WITHIN && cheaper
     }
 }
 
@@ -67,7 +76,14 @@ impl fmt::Display for Verdict {
             let Claim { before, predicted, measured, .. } = claim;
             let [before, predicted, measured] =
                 [before, predicted, measured].map(|value| write(*value));
-            writeln!(f, "  {what}: {before} before, {predicted} predicted, {measured} measured")
+            let off = match claim.came_true() {
+                true => String::new(),
+                false => format!(" ({:+.0} %)", 100.0 * claim.off()),
+            };
+            writeln!(
+                f,
+                "  {what}: {before} before, {predicted} predicted, {measured} measured{off}"
+            )
         };
         line("blocks of each halt", &self.blocks, &share)?;
         line("polled for each halt", &self.polled, &time)?;
@@ -84,16 +100,17 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_comes_true_within_a_tenth() {
+    fn a_prediction_comes_true_if_the_rule_costs_no_more_than_a_tenth_beyond_it() {
         let before = tally(1000, 500, 5_000_000);
         let predicted = tally(1000, 200, 2_000_000);
-        let close = Verdict::new(10_000, &before, &predicted, &tally(2000, 430, 3_800_000));
-        assert!(close.came_true(), "{close}");
-        for off in [tally(1000, 240, 2_000_000), tally(1000, 200, 2_500_000)] {
-            let verdict = Verdict::new(10_000, &before, &predicted, &off);
-            assert!(!verdict.came_true(), "{verdict}");
-        }
-        assert!(close.to_string().contains("0.500 before, 0.200 predicted, 0.215 measured"));
+        let verdict = |measured| Verdict::new(10_000, &before, &predicted, &measured);
+        let close = verdict(tally(2000, 430, 3_800_000));
+        assert!(close.came_true() && close.blocks.came_true(), "{close}");
+        assert!(close.to_string().contains("0.500 before, 0.200 predicted, 0.215 measured\n"));
+        let better = verdict(tally(1000, 100, 1_000_000));
+        assert!(better.came_true() && !better.blocks.came_true(), "{better}");
+        assert!(better.to_string().contains("0.100 measured (-50 %)\n"), "{better}");
+        assert!(!verdict(tally(1000, 250, 2_000_000)).came_true());
     }
 
     #[test]
@@ -107,6 +124,6 @@ mod tests {
     fn what_is_next_to_nothing_may_be_twice_as_much() {
         let before = tally(1000, 500, 5_000_000);
         let verdict = Verdict::new(10_000, &before, &tally(1000, 2, 1000), &tally(1000, 5, 40_000));
-        assert!(verdict.came_true(), "{verdict}");
+        assert!(verdict.came_true() && verdict.blocks.came_true(), "{verdict}");
     }
 }
