@@ -3,11 +3,10 @@
 
 use crate::{
     series::said,
-    support::{guest_on, host_for, kernel, sh, text, workload, Measured},
+    support::{compile, guest_on, host_for, kernel, sh, text, workload, Measured},
 };
 use paratick_core::cause::Cause;
 use paratick_machine::guest::Guest;
-use std::process::Command;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/halt_until/timers.c");
 const TIMERS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/timers");
@@ -15,10 +14,10 @@ const STATE: &str = "/sys/devices/system/cpu/virtual_tick";
 const TICK_US: f64 = 4000.0;
 
 /// How late each of some timers came, in µs, sorted.
-struct Late(Vec<f64>);
+pub struct Late(Vec<f64>);
 
 impl Late {
-    fn most(&self) -> f64 {
+    pub fn most(&self) -> f64 {
         *self.0.last().unwrap()
     }
 
@@ -27,14 +26,12 @@ impl Late {
     }
 }
 
-fn compile() {
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-static", "-pthread", "-o", TIMERS, PROGRAM]);
-    assert!(gcc.status().expect("gcc").success());
+pub fn compile_timers() {
+    compile(PROGRAM, TIMERS);
 }
 
 /// `before` is a line for the shell of the guest.
-fn late(guest: &Guest, before: &str, arguments: &str) -> Late {
+pub fn late(guest: &Guest, before: &str, arguments: &str) -> Late {
     let line = format!("{before}exec {TIMERS} {arguments}");
     let result = guest.exec(sh(&line)).unwrap();
     assert_eq!(result.code, 0, "{arguments}: {}", text(&result.stderr));
@@ -77,7 +74,7 @@ fn no_timer_of_a_workload_costs_an_exit() {
 
 #[test]
 fn timers_are_as_late_as_without_it() {
-    compile();
+    compile_timers();
     let host = host_for(kernel(), 2, &[]);
     let waits = [
         "2000 nanosleep",
@@ -109,7 +106,7 @@ fn timers_are_as_late_as_without_it() {
 
 #[test]
 fn timers_are_on_time_where_idle_cpus_poll() {
-    compile();
+    compile_timers();
     let host = host_for(kernel(), 2, &[]);
     for (mode, append) in [("paratick+poll", &[][..]), ("paratick", &["idle=poll"])] {
         let guest = guest_on(&host, kernel(), 2, mode, append);
@@ -122,7 +119,7 @@ fn timers_are_on_time_where_idle_cpus_poll() {
 
 #[test]
 fn timers_go_on_when_ticks_end_on_a_busy_cpu() {
-    compile();
+    compile_timers();
     let host = host_for(kernel(), 2, &[]);
     let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
     let late = late(&guest, "", "400 nanosleep busy lost");
@@ -143,7 +140,7 @@ const SWITCH: &str = r#"
 
 #[test]
 fn it_can_be_switched_and_no_timer_is_lost() {
-    compile();
+    compile_timers();
     let host = host_for(kernel(), 2, &[]);
     let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
     let switch = |to: &str| said(&guest, &format!("cd {STATE}; echo {to} >halt_until; {LOOK}"));

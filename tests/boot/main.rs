@@ -17,6 +17,7 @@ mod model;
 mod programs;
 mod selftest;
 mod series;
+mod shared;
 mod support;
 mod transitions;
 mod tune;

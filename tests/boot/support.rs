@@ -77,6 +77,13 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// A program in C, for hosts and guests.
+pub fn compile(source: &str, program: &str) {
+    let mut gcc = std::process::Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-static", "-pthread", "-o", program, source]);
+    assert!(gcc.status().expect("gcc").success());
+}
+
 /// The image without the series.
 pub fn base_kernel() -> PathBuf {
     match std::env::var_os("PARATICK_TEST_BASE_KERNEL") {

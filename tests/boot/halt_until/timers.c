@@ -7,9 +7,9 @@
  *
  * KIND: nanosleep, timerfd, posix, futex, poll.  WHAT: `busy`: another thread computes on
  * the same CPU; `spin`: the thread itself computes until the timer's signal comes (posix);
- * `twice`: waits for each deadline once more when it is over; `slow`: the clock runs
- * 100 ppm slow; `lost`: the CPU's virtual ticks are taken away first, as by a host that
- * was not told of them.
+ * `long`: waits for 9 to 25 ms; `twice`: waits for each deadline once more when it is
+ * over; `slow`: the clock runs 100 ppm slow; `lost`: the CPU's virtual ticks are taken away
+ * first, as by a host that was not told of them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -201,6 +201,8 @@ int main(int argc, char **argv)
 		random ^= random << 17;
 		/* As many short ones as long ones. */
 		end = now() + (20000LL << (random >> 32) % 10) + random % 20000;
+		if (said(what, "long"))
+			end = now() + 9000000 + random % 16000000;
 		until(end);
 		printf("%lld\n", (fired ? fired : now()) - end);
 		if (said(what, "twice"))
