@@ -128,15 +128,13 @@ static inline bool poll_window_note(struct poll_window *w, u64 ns, u32 max, u32 
 
 /*
  * How long to poll now.  If a timer ends the halt in @deadline ns at the latest
- * and that is cheaper than to block, there is nothing to guess.  Timers are
- * late, and a poll that ends just before would be for nothing.
+ * and that is cheaper than to block, there is nothing to guess.
  */
 static inline u32 poll_window_limit(const struct poll_window *w, u64 deadline,
 				    u32 max, u32 cost)
 {
-	cost = min(cost, POLL_WINDOW_MAX_COST);
-	if (deadline <= cost && deadline + cost / 4 <= max)
-		return deadline + cost / 4;
+	if (deadline <= min(max, cost))
+		return deadline;
 	return min(w->past[w->after].ns, max);
 }
 

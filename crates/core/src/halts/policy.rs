@@ -25,6 +25,7 @@ pub struct Met {
     pub waited: bool,
     pub valid: bool,
     pub allowed: bool,
+    pub deadline_ns: Option<u64>,
 }
 
 impl Policy {
@@ -52,6 +53,9 @@ impl Policy {
     pub fn limit(&mut self, halt: &Halt) -> u32 {
         match self {
             Policy::Host(rule, limit) => {
+                if let Floor::At(least) = rule.floor {
+                    *limit = (*limit).max(least);
+                }
                 *limit = (*limit).min(rule.max);
                 *limit
             }
@@ -60,6 +64,15 @@ impl Policy {
                 window.limit(halt.deadline_ns.unwrap_or(u64::MAX), rule.max, rule.cost)
             }
             Policy::Fixed(ns) => *ns,
+        }
+    }
+
+    /// For how long it is polled for beyond the limit, and even if that is 0: a timer that is worth
+    /// waiting for may be late by what it costs to block.
+    pub fn patience(&self, halt: &Halt) -> Option<u32> {
+        match self {
+            Policy::Learned(rule, _) => reached(rule, halt.deadline_ns).map(|_| rule.cost),
+            _ => None,
         }
     }
 
@@ -75,6 +88,10 @@ impl Policy {
                 met.waited.then(|| guest(rule, limit, met.blocked_ns)).flatten()
             }
             Policy::Learned(rule, window) => {
+                // It was known how long that would take: the window is for what is not.
+                if reached(rule, met.deadline_ns).is_some_and(|deadline| met.ns >= deadline) {
+                    return None;
+                }
                 let now = usize::from(window.after);
                 let old = window.past[now].ns;
                 let chosen = window.note(met.ns, rule.max, rule.cost);
@@ -83,6 +100,11 @@ impl Policy {
             Policy::Fixed(_) => None,
         }
     }
+}
+
+/// A deadline that is polled for instead of the window.
+fn reached(rule: &LearnedRule, deadline: Option<u64>) -> Option<u64> {
+    deadline.filter(|deadline| *deadline <= u64::from(rule.max.min(rule.cost)))
 }
 
 fn host(rule: &HostRule, limit: &mut u32, met: &Met) -> Option<Traced> {

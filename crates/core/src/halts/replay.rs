@@ -14,6 +14,8 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
     pub limit_ns: u32,
+    /// It was polled for, if only for an instant.
+    pub polled: bool,
     pub polled_ns: u64,
     pub blocked: bool,
     pub traced: Option<super::recording::Traced>,
@@ -27,8 +29,7 @@ pub fn replay(halts: &[Halt], mut policy: Policy, wake_ns: u32) -> (Vec<Replayed
         let wake = u64::from(wake_ns);
         let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake);
         *tally.limits.entry(replayed.limit_ns).or_default() += 1;
-        let polled = halt.allowed && replayed.limit_ns > 0;
-        tally.count(ns, replayed.polled_ns, polled, replayed.blocked);
+        tally.count(ns, replayed.polled_ns, replayed.polled, replayed.blocked);
         replayed
     });
     (replayed.collect(), tally)
@@ -45,9 +46,11 @@ pub fn until_event(halt: &Halt, wake_ns: u32) -> u64 {
 
 fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u64) {
     let limit_ns = policy.limit(halt);
-    let limit = if halt.allowed { u64::from(limit_ns) } else { 0 };
-    let blocked = limit == 0 || event > limit;
-    let polled_ns = event.min(limit);
+    let patience = policy.patience(halt);
+    let polled = halt.allowed && (limit_ns > 0 || patience.is_some());
+    let until = if polled { u64::from(limit_ns) + u64::from(patience.unwrap_or(0)) } else { 0 };
+    let blocked = !polled || event > until;
+    let polled_ns = event.min(until);
     let ns = if blocked { event + wake } else { event };
     let traced = policy.learn(&Met {
         ns,
@@ -55,8 +58,9 @@ fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u
         waited: blocked,
         valid: halt.valid,
         allowed: halt.allowed,
+        deadline_ns: halt.deadline_ns,
     });
-    (Replayed { limit_ns, polled_ns, blocked, traced }, ns)
+    (Replayed { limit_ns, polled, polled_ns, blocked, traced }, ns)
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ pub enum Floor {
     /// It becomes 0, as in 6.12.
     #[default]
     ToZero,
-    /// A limit is never shrunk below this many nanoseconds: the article, read to the letter.
+    /// A limit is never below this many nanoseconds, from the first halt on, unless `max` is: the
+    /// article, read to the letter.
     At(u32),
 }
 

@@ -5,7 +5,7 @@
 use super::{
     policy::{Met, Policy},
     recording::{Halt, Traced, VcpuHalts},
-    rule::Rule,
+    rule::{Floor, GuestRule, HostRule, Rule},
 };
 use serde::Serialize;
 
@@ -119,6 +119,7 @@ fn follow(policy: &mut Policy, halt: &Halt) -> Known {
         waited: halt.waited,
         valid: halt.valid,
         allowed: halt.allowed,
+        deadline_ns: halt.deadline_ns,
     });
     Known { limit_ns, traced }
 }
@@ -161,7 +162,8 @@ fn reachable(rule: Rule) -> Vec<Policy> {
             let halt = Halt::blocked(0, 0);
             let limit = policy.limit(&halt);
             let ns = u64::from(if beyond { max } else { limit }) + 1;
-            let met = Met { ns, blocked_ns: ns, waited: true, valid, allowed: true };
+            let (waited, allowed, deadline_ns) = (true, true, None);
+            let met = Met { ns, blocked_ns: ns, waited, valid, allowed, deadline_ns };
             policy.learn(&met);
             policy.limit(&halt);
             if !found.contains(&policy) {
@@ -175,16 +177,16 @@ fn reachable(rule: Rule) -> Vec<Policy> {
 /// Fills in the limits that the traces tell: a limit changes where that is traced and nowhere else.
 /// Only for the ladders; the rules play no part in it.
 pub fn fill_limits(vcpu: &mut VcpuHalts) {
-    let max = match vcpu.rule {
-        Some(Rule::Host(rule)) => rule.max,
-        Some(Rule::Guest(rule)) => rule.max,
+    let (least, max) = match vcpu.rule {
+        Some(Rule::Host(HostRule { floor: Floor::At(least), max, .. })) => (least.min(max), max),
+        Some(Rule::Host(HostRule { max, .. }) | Rule::Guest(GuestRule { max, .. })) => (0, max),
         _ => return,
     };
     let first = vcpu.halts.iter().find_map(|halt| Some(halt.traced?.old));
     // Nothing is ever polled for where the most is 0.
     let mut limit = if vcpu.from_start || max == 0 { Some(0) } else { first };
     for halt in &mut vcpu.halts {
-        limit = limit.map(|limit: u32| limit.min(max));
+        limit = limit.map(|limit: u32| limit.clamp(least, max));
         halt.limit_ns = halt.limit_ns.or(limit);
         limit = halt.traced.map(|traced| traced.new).or(halt.limit_ns);
     }

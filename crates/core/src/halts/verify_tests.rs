@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-use super::super::{
-    recording::Side,
-    replay::replay,
-    rule::{GuestRule, HostRule, LearnedRule},
-    streams,
-};
+use super::super::{recording::Side, replay::replay, rule::LearnedRule, streams};
 use super::*;
 use proptest::prelude::*;
 
@@ -103,6 +98,12 @@ fn the_limits_are_filled_in_from_what_was_traced() {
     let mut vcpu = without_limits(all.clone());
     fill_limits(&mut vcpu);
     assert_eq!(vcpu.halts, all.halts);
+    let floor = Rule::Host("paper-floor".parse().unwrap());
+    let mut from_start = recorded(floor, &streams::exponential(100.0)[..2000]);
+    let all_floor = from_start.clone();
+    from_start.halts.iter_mut().for_each(|halt| halt.limit_ns = None);
+    fill_limits(&mut from_start);
+    assert_eq!(from_start, all_floor);
     let changed = all.halts.iter().filter(|halt| halt.traced.is_some()).count();
     assert!(changed > 1000, "{changed}");
     let mut still = without_limits(recorded(HOST, &[1_000_000; 3]));

@@ -94,9 +94,8 @@ impl Window {
 
     /// How long to poll, if a timer ends the halt at `deadline`; `u64::MAX` for none.
     pub fn limit(&self, deadline: u64, max: u32, cost: u32) -> u32 {
-        let cost = cost.min(MAX_COST);
-        if deadline <= u64::from(cost) && deadline + u64::from(cost / 4) <= u64::from(max) {
-            return deadline as u32 + cost / 4;
+        if deadline <= u64::from(max.min(cost)) {
+            return deadline as u32;
         }
         self.past[usize::from(self.after)].ns.min(max)
     }
