@@ -93,6 +93,23 @@ fn another_tick_rate_is_another_image() {
 }
 
 #[test]
+fn a_kernel_that_looks_for_mistakes_is_another_image() {
+    let checkout = Checkout::with_series();
+    checkout.write("kernel/config/debug.config", "CONFIG_PROVE=y\n");
+    checkout.write("kernel/config/hz1000.config", "CONFIG_FAST=y\n");
+    for (args, release) in [
+        (&["--debug"][..], "6.12.0-paratick-debug"),
+        (&["--debug", "--base"], "6.12.0-base-debug"),
+        (&["--debug", "--hz", "1000"], "6.12.0-paratick-debug-hz1000"),
+    ] {
+        let said = build(&checkout, args);
+        assert_eq!(line(&said, "release"), release);
+        let config = fs::read_to_string(line(&said, "config")).unwrap();
+        assert!(config.contains("CONFIG_PROVE=y\n"), "{config}");
+    }
+}
+
+#[test]
 fn check_compiles_every_series_and_says_with_what() {
     let said = Checkout::with_series().stdout(&["kernel", "check"], 0);
     for name in ["lower", "upper", "lab"] {

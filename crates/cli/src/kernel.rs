@@ -63,6 +63,9 @@ pub enum Verb {
         /// Rate of the tick [default: 250]; kernel/config/hzN.config has what that takes
         #[arg(long, value_name = "HZ")]
         hz: Option<u32>,
+        /// Let the kernel look for mistakes of its own: kernel/config/debug.config
+        #[arg(long)]
+        debug: bool,
     },
     /// Build a KVM selftest from the patched source and print where the program is
     Selftest {
@@ -99,9 +102,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             export(&at.base, &at.dir()?, copy)?;
         }
         Verb::Check { base, quick } => return check(&base, quick),
-        Verb::Build { base, unpatched, up_to, config, hz } => {
+        Verb::Build { base, unpatched, up_to, config, hz, debug } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            build(&base, variant, &Changes { up_to, config, hz })?;
+            build(&base, variant, &Changes { up_to, config, hz, debug })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }

@@ -5,7 +5,7 @@ use crate::failure::Trouble;
 use std::collections::VecDeque;
 
 /// What ends a run, and what it is called.  One table for every console.
-const MARKERS: [(&str, &str); 17] = [
+const MARKERS: [(&str, &str); 19] = [
     ("Kernel panic", "a kernel panic"),
     ("Unable to mount root", "no root file system"),
     ("soft lockup", "a soft lockup"),
@@ -22,6 +22,8 @@ const MARKERS: [(&str, &str); 17] = [
     ("suspicious RCU usage", "a locking problem (lockdep)"),
     ("inconsistent lock state", "a locking problem (lockdep)"),
     ("WARNING: ", "a kernel warning"),
+    ("non-static key", "a locking problem (lockdep)"),
+    ("ODEBUG: ", "a misused object (debugobjects)"),
     ("paratick-agent: ", "a failure of the agent"),
 ];
 

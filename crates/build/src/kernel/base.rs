@@ -109,6 +109,11 @@ impl Base {
         Ok(Some(file))
     }
 
+    /// The fragment that makes the kernel look for mistakes of its own.
+    pub fn debug(&self) -> PathBuf {
+        self.fragment("debug")
+    }
+
     fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))
     }

@@ -55,6 +55,8 @@ pub struct Changes {
     pub config: Option<PathBuf>,
     /// The rate of the tick, instead of the base's.
     pub hz: Option<u32>,
+    /// The kernel looks for mistakes of its own, and is slow.
+    pub debug: bool,
 }
 
 /// What is kept beside an image, to be told without building anything.
@@ -143,10 +145,14 @@ impl Inputs {
             }
             None => ("lab".to_owned(), base.config()),
         };
-        let mut rate = String::new();
+        let mut more = String::new();
+        if changes.debug {
+            more.push_str("-debug");
+            fragments.push(base.debug());
+        }
         if let Some(hz) = changes.hz {
             if let Some(fragment) = base.other_hz(hz)? {
-                rate = format!("-hz{hz}");
+                more.push_str(&format!("-hz{hz}"));
                 fragments.push(fragment);
             }
         }
@@ -156,9 +162,9 @@ impl Inputs {
             patches_key: (variant == Variant::Patched).then(|| stack.key()),
             stack,
             unknown: left_out.patches().flat_map(Patch::new_symbols).collect(),
-            purpose: format!("{kind}-{config_name}{rate}"),
+            purpose: format!("{kind}-{config_name}{more}"),
             config: config::essence(&config.collect::<std::io::Result<Vec<_>>>()?.join("\n")),
-            suffix: format!("-{}{rate}", top.unwrap_or(kind)),
+            suffix: format!("-{}{more}", top.unwrap_or(kind)),
             toolchain: make::toolchain()?,
         })
     }

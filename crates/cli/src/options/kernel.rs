@@ -16,7 +16,8 @@ use std::{
 #[derive(Args, Clone)]
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without); with
-    /// `-hz1000` at the end, one whose tick has that rate
+    /// `-debug` at the end, one that looks for mistakes of its own; with `-hz1000` after that, one
+    /// whose tick has that rate
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -64,12 +65,14 @@ pub enum KernelName {
     Built(Built),
 }
 
-/// Written as the base's name, such as `6.12`, and then `-base` where it is without the series, and
-/// `-hz1000` where its tick has another rate than the base's.
+/// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
+/// `-debug` where it looks for mistakes of its own, and `-hz1000` where its tick has another rate
+/// than the base's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
     variant: Variant,
+    debug: bool,
     hz: Option<u32>,
 }
 
@@ -99,16 +102,22 @@ impl FromStr for KernelName {
             ),
             None => (name, None),
         };
+        let (name, debug) = match name.strip_suffix(DEBUG) {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let (base, variant) = match name.strip_suffix(UNPATCHED) {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
-        Ok(KernelName::Built(Built { base: base.into(), variant, hz }))
+        Ok(KernelName::Built(Built { base: base.into(), variant, debug, hz }))
     }
 }
 
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
+/// What comes next where it looks for mistakes of its own.
+const DEBUG: &str = "-debug";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 
@@ -116,10 +125,13 @@ impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
-            KernelName::Built(Built { base, variant, hz }) => {
+            KernelName::Built(Built { base, variant, debug, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
                     f.write_str(UNPATCHED)?;
+                }
+                if *debug {
+                    f.write_str(DEBUG)?;
                 }
                 hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
             }
@@ -139,8 +151,8 @@ impl KernelName {
             KernelName::Image(image) => {
                 Ok(Kernel { config: config_of(image), image: image.clone(), patches: None })
             }
-            KernelName::Built(Built { base, variant, hz }) => {
-                let changes = Changes { hz: *hz, ..Changes::default() };
+            KernelName::Built(Built { base, variant, debug, hz }) => {
+                let changes = Changes { debug: *debug, hz: *hz, ..Changes::default() };
                 let built = kernel::ensure_changed(base, *variant, &changes, events)?;
                 Ok(Kernel {
                     image: built.bzimage,
@@ -170,14 +182,18 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        for (name, variant, hz) in [
-            ("6.12", Variant::Patched, None),
-            ("6.12-base", Variant::Unpatched, None),
-            ("6.12-hz1000", Variant::Patched, Some(1000)),
-            ("6.12-base-hz1000", Variant::Unpatched, Some(1000)),
+        for (name, variant, debug, hz) in [
+            ("6.12", Variant::Patched, false, None),
+            ("6.12-base", Variant::Unpatched, false, None),
+            ("6.12-debug", Variant::Patched, true, None),
+            ("6.12-hz1000", Variant::Patched, false, Some(1000)),
+            ("6.12-base-debug-hz1000", Variant::Unpatched, true, Some(1000)),
         ] {
             let parsed: KernelName = name.parse().unwrap();
-            assert_eq!(parsed, KernelName::Built(Built { base: "6.12".into(), variant, hz }));
+            assert_eq!(
+                parsed,
+                KernelName::Built(Built { base: "6.12".into(), variant, debug, hz })
+            );
             assert_eq!(parsed.to_string(), name);
         }
         assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
