@@ -18,6 +18,7 @@ mod programs;
 mod selftest;
 mod series;
 mod shared;
+mod soak;
 mod support;
 mod transitions;
 mod tune;
