@@ -22,7 +22,7 @@ QUIET = $(STEP) --log $(CARGO_TARGET_DIR)/steps/
 .DELETE_ON_ERROR:
 .PHONY: help deps build tests ready kernel kernels emulator emulator-beside demo \
 	test test-quick test-boot \
-	test-intel check check-house check-series fmt lint clean
+	test-intel test-debug soak check check-house check-series fmt lint clean
 
 help: ## this list (times are for 2 cores and an empty cache)
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,20 @@ test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min,
 	scripts/bootstrap --with intel
 	$(PARATICK) kernel build
 	$(CARGO_TEST) -p paratick --test intel -- --test-threads=1 --nocapture
+
+# Tests of what the series promise, not of the lab.
+DEBUG_TESTS = transitions:: halt_until:: soak:: vmm:: cputime:: kexec:: selftest::
+
+test-debug: build emulator ## on a kernel that looks for mistakes (40 min, plus the kernel)
+	@mkdir -p $(CARGO_TARGET_DIR)/steps
+	$(PARATICK) kernel build --debug >$(CARGO_TARGET_DIR)/steps/debug-kernel
+	PARATICK_TEST_KERNEL=$$(sed -n 's/^image *//p' $(CARGO_TARGET_DIR)/steps/debug-kernel) \
+	    $(CARGO_TEST) -p paratick --test boot -- --test-threads=1 --nocapture $(DEBUG_TESTS)
+
+MINUTES ?= 20
+soak: kernel emulator ## timers under random loads, switches and hotplug (MINUTES=20)
+	PARATICK_SOAK_MINUTES=$(MINUTES) \
+	    $(CARGO_TEST) -p paratick --test boot -- --test-threads=1 --nocapture soak::
 
 check: lint check-house check-series ## lints, source layout, kernel series (12 min)
 
