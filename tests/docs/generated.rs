@@ -8,7 +8,7 @@ use crate::{
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
     catalogue::programs,
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     results::Figure,
     workload::WORKLOADS,
 };
@@ -61,11 +61,14 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
 
 fn modes() -> String {
     let parameters = |tick, poll| Mode { tick, poll }.kernel_parameters();
-    let tick =
-        TickMode::ALL.map(|tick| item(tick.name(), tick.row().about, &parameters(tick, false)));
-    let with_poll = parameters(TickMode::Paratick, true);
-    let poll = "with any of these, as in `paratick+poll`: the guest polls for work before it halts";
-    [tick.join("\n"), item("+poll", poll, &with_poll)].join("\n")
+    let tick = TickMode::ALL
+        .map(|tick| item(tick.name(), tick.row().about, &parameters(tick, Polling::Off)));
+    let polls = [Polling::Stock, Polling::Learned].map(|poll| {
+        let row = poll.row();
+        let about = format!("with any of these, as in `paratick{}`: {}", row.suffix, row.about);
+        item(row.suffix, &about, &parameters(TickMode::Paratick, poll))
+    });
+    [tick.join("\n"), polls.join("\n")].join("\n")
 }
 
 fn item(name: &str, about: &str, parameters: &[&str]) -> String {

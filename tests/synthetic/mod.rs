@@ -13,7 +13,7 @@ use paratick_core::{
     cause::Cause,
     exits::Counts,
     idle::IdleEntries,
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     results::{Environment, Plan, PlannedWorkload, Program, Results, Sample},
     units::Hz,
 };
@@ -115,7 +115,8 @@ pub fn results(bench: &Bench) -> Results {
         "table1" | "quick" => TickMode::ALL.to_vec(),
         _ => TickMode::ALL[1..].to_vec(),
     };
-    let mut modes: Vec<Mode> = ticks.iter().map(|tick| Mode { tick: *tick, poll: false }).collect();
+    let mut modes: Vec<Mode> =
+        ticks.iter().map(|tick| Mode { tick: *tick, poll: Polling::Off }).collect();
     if bench.name == "quick" {
         modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
     }
@@ -260,7 +261,7 @@ impl Shape<'_> {
 
     /// Exits of a vCPU in a second.
     fn causes(&self) -> [(Cause, f64); 9] {
-        let idles = if self.mode.poll { self.idles * 0.1 } else { self.idles };
+        let idles = if self.mode.polls() { self.idles * 0.1 } else { self.idles };
         let busy = self.busy();
         let (arm, stop, expiry, host) = match self.mode.tick {
             TickMode::Periodic => (HZ, 0.0, HZ, 230.0 * busy),

@@ -24,7 +24,7 @@ const GIVE_UP_AFTER: u32 = 3;
 pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
     let mode = boot.subject.mode;
     let first = plan.subjects.iter().find(|subject| subject.mode == mode);
-    let stops = mode.tick == TickMode::TicklessStop && !mode.poll;
+    let stops = mode.tick == TickMode::TicklessStop && !mode.polls();
     plan.idle_entries && stops && boot.round == 1 && first == Some(&boot.subject)
 }
 

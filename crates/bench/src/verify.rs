@@ -4,15 +4,16 @@
 //! not know are ignored silently: an unpatched guest would be measured under a false name.
 
 use anyhow::{bail, Result};
-use paratick_core::mode::Mode;
+use paratick_core::mode::{Mode, Polling};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
 
-/// Three lines, by the shell alone: every other program would take a second to load.
+/// Four lines, by the shell alone: every other program would take a second to load.
 const PROBE: &str = "\
 read -r ticks 2>/dev/null </sys/devices/system/cpu/virtual_tick/active; echo \"$ticks\"
 read -r until 2>/dev/null </sys/devices/system/cpu/virtual_tick/halt_until_active; echo \"$until\"
-read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"";
+read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"
+read -r learn 2>/dev/null </sys/module/haltpoll/parameters/guest_halt_poll_learn; echo \"$learn\"";
 
 /// Parameters that make a kernel with the series behave as one without.
 const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
@@ -27,6 +28,8 @@ struct Observed {
     /// Those that hand their deadline over with the halt.
     halt_until: String,
     idle_driver: String,
+    /// `Y` where its governor learns for how long to poll; empty where it cannot.
+    learns: String,
     unknown_parameters: String,
 }
 
@@ -70,6 +73,7 @@ fn parse(probed: &str, unknown_parameters: &str) -> Observed {
         virtual_ticks: next(),
         halt_until: next(),
         idle_driver: next(),
+        learns: next(),
         unknown_parameters: unknown_parameters.into(),
     }
 }
@@ -85,6 +89,7 @@ fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
         .or_else(|| wrong_cpus("virtual ticks", &said.virtual_ticks, due(row.virtual_ticks)))
         .or_else(|| wrong_cpus("halt-until", &said.halt_until, due(row.halt_until)))
         .or_else(|| wrong_driver(mode, said))
+        .or_else(|| wrong_learning(mode, said))
 }
 
 /// That the kernel does not know one that the mode needs.
@@ -116,10 +121,21 @@ fn wrong_cpus(what: &str, found: &str, due: Option<&str>) -> Option<String> {
 
 fn wrong_driver(mode: Mode, said: &Observed) -> Option<String> {
     let driver = &said.idle_driver;
-    (mode.poll && driver != "haltpoll").then(|| {
+    (mode.polls() && driver != "haltpoll").then(|| {
         format!(
             "its idle driver is '{driver}', not haltpoll\nhint: --kernel must name one with \
              CONFIG_HALTPOLL_CPUIDLE"
+        )
+    })
+}
+
+fn wrong_learning(mode: Mode, said: &Observed) -> Option<String> {
+    let due = mode.poll == Polling::Learned;
+    (due != (said.learns == "Y")).then(|| {
+        format!(
+            "guest_halt_poll_learn is '{}'\nhint: --kernel must name one with the series \
+             halt-polling",
+            said.learns
         )
     })
 }
@@ -135,6 +151,7 @@ mod tests {
     const PLAIN: (&str, &str) = ("\n\nnone\n", "HOME=/ TERM=linux");
     const TICKS: (&str, &str) = ("0-1\n\nhaltpoll\n", "HOME=/ TERM=linux");
     const UNTIL: (&str, &str) = ("0-1\n0-1\nhaltpoll\n", "HOME=/ TERM=linux");
+    const LEARNS: (&str, &str) = ("0-1\n0-1\nhaltpoll\nY\n", "HOME=/ TERM=linux");
     const STOCK: (&str, &str) =
         ("\n\n\n", "no-paratick tick_restart_twice tickless_stop no-halt-until HOME=/");
 
@@ -145,6 +162,7 @@ mod tests {
         }
         assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
         assert_eq!(fault_of("paratick+poll", UNTIL), None);
+        assert_eq!(fault_of("paratick+learn", LEARNS), None);
     }
 
     #[test]
@@ -167,5 +185,8 @@ mod tests {
         assert!(fault_of("tickless-stop", STOCK).unwrap().contains("tickless_stop"));
         assert!(fault_of("tickless", TICKS).is_some());
         assert!(fault_of("tickless+poll", PLAIN).unwrap().contains("haltpoll"));
+        // Unknown parameters of modules are not among those that the kernel names.
+        assert!(fault_of("paratick+learn", UNTIL).unwrap().contains("halt-polling"));
+        assert!(fault_of("paratick+poll", LEARNS).is_some());
     }
 }

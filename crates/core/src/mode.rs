@@ -13,13 +13,59 @@ pub enum TickMode {
     Paratick,
 }
 
+/// Whether a guest polls for work before it halts (cpuidle-haltpoll); [`POLLINGS`] says the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Polling {
+    Off,
+    /// For how long, grows and shrinks by the governor's rule.
+    Stock,
+    /// For how long, is learned.
+    Learned,
+}
+
 /// A tick mode, with or without guest halt polling; written `paratick+poll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mode {
     pub tick: TickMode,
-    /// The guest polls for work before it halts (cpuidle-haltpoll).
-    pub poll: bool,
+    pub poll: Polling,
 }
+
+/// One row of the table of ways to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollingRow {
+    pub polling: Polling,
+    /// What follows the tick mode's name.
+    pub suffix: &'static str,
+    pub about: &'static str,
+    pub parameters: &'static [&'static str],
+    /// As [`TickModeRow::needs`].
+    pub needs: Option<&'static str>,
+}
+
+/// In the order of [`Polling`].
+pub const POLLINGS: [PollingRow; 3] = [
+    PollingRow {
+        polling: Polling::Off,
+        suffix: "",
+        about: "the guest halts at once",
+        parameters: &[],
+        needs: None,
+    },
+    PollingRow {
+        polling: Polling::Stock,
+        suffix: "+poll",
+        about: "the guest polls for work before it halts",
+        parameters: &["cpuidle_haltpoll.force=1"],
+        needs: None,
+    },
+    PollingRow {
+        polling: Polling::Learned,
+        suffix: "+learn",
+        about: "the same, for as long as would have cost least of late, or not at all",
+        parameters: &["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"],
+        needs: Some("halt-polling"),
+    },
+];
 
 /// One row of the table of tick modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,30 +159,41 @@ impl TickMode {
     }
 }
 
+impl Polling {
+    pub const ALL: [Polling; 3] = [Polling::Off, Polling::Stock, Polling::Learned];
+
+    pub fn row(self) -> &'static PollingRow {
+        &POLLINGS[self as usize]
+    }
+}
+
 impl Mode {
+    /// Does the guest poll for work before it halts?
+    pub fn polls(self) -> bool {
+        self.poll != Polling::Off
+    }
+
     /// The guest kernel parameters that select this mode.
     pub fn kernel_parameters(self) -> Vec<&'static str> {
-        let mut parameters = self.tick.row().parameters.to_vec();
-        if self.poll {
-            parameters.push("cpuidle_haltpoll.force=1");
-        }
-        parameters
+        [self.tick.row().parameters, self.poll.row().parameters].concat()
+    }
+
+    /// The series of patches that the guest's kernel must have.
+    pub fn needs(self) -> Option<&'static str> {
+        // It lies on top of those that tick modes need.
+        self.poll.row().needs.or(self.tick.row().needs)
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.tick.name())?;
-        if self.poll {
-            f.write_str("+poll")?;
-        }
-        Ok(())
+        write!(f, "{}{}", self.tick.name(), self.poll.row().suffix)
     }
 }
 
 /// A mode that does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll", names = names())]
+#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll or +learn", names = names())]
 pub struct UnknownMode(pub String);
 
 fn names() -> String {
@@ -147,10 +204,10 @@ impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, poll) = match text.strip_suffix("+poll") {
-            Some(name) => (name, true),
-            None => (text, false),
-        };
+        let suffixed = [Polling::Stock, Polling::Learned]
+            .into_iter()
+            .find_map(|poll| text.strip_suffix(poll.row().suffix).map(|name| (name, poll)));
+        let (name, poll) = suffixed.unwrap_or((text, Polling::Off));
         TickMode::ALL
             .into_iter()
             .find(|tick| tick.name() == name)
@@ -168,7 +225,7 @@ mod tests {
     #[test]
     fn every_mode_reads_back_as_it_is_written() {
         for tick in TickMode::ALL {
-            for poll in [false, true] {
+            for poll in Polling::ALL {
                 let mode = Mode { tick, poll };
                 assert_eq!(mode.to_string().parse(), Ok(mode));
             }
@@ -178,6 +235,7 @@ mod tests {
     #[test]
     fn every_mode_has_its_own_row() {
         assert!(TickMode::ALL.iter().all(|tick| tick.row().tick == *tick));
+        assert!(Polling::ALL.iter().all(|polling| polling.row().polling == *polling));
     }
 
     #[test]

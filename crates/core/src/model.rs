@@ -41,7 +41,7 @@ pub use load::{BadLoad, Load, Wakes, WokenBy};
 pub use vm::{Estimate, Range, Vm};
 
 use crate::{
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     units::Nanos,
 };
 use serde::{Deserialize, Serialize};
@@ -92,12 +92,15 @@ impl TickModel {
     /// The model of a mode that can be measured.
     ///
     /// With guest halt polling there is a cpuidle driver, whose governor stops the tick whenever it
-    /// lets the vCPU halt: `tickless+poll` is [`TickModel::TicklessStop`] at fewer idle periods.
+    /// lets the vCPU halt: `tickless+poll` is [`TickModel::TicklessStop`] at fewer idle periods.  Where
+    /// it learns, it keeps the tick as is done without a driver.
     pub fn of(mode: Mode) -> TickModel {
         match (mode.tick, mode.poll) {
             (TickMode::Periodic, _) => TickModel::Periodic,
-            (TickMode::TicklessStop, _) | (TickMode::Tickless, true) => TickModel::TicklessStop,
-            (TickMode::Tickless, false) => TickModel::Tickless,
+            (TickMode::TicklessStop, _) | (TickMode::Tickless, Polling::Stock) => {
+                TickModel::TicklessStop
+            }
+            (TickMode::Tickless, Polling::Off | Polling::Learned) => TickModel::Tickless,
             (TickMode::ParatickTicks, _) => TickModel::ParatickTicks,
             (TickMode::Paratick, _) => TickModel::Paratick,
         }

@@ -22,7 +22,7 @@ pub use sample::{HostCpuSample, Sample};
 use crate::{
     cycle::IdleCycle,
     idle::IdleEntries,
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
     subject::Subject,
     workload::Workload,
@@ -329,8 +329,8 @@ impl Results {
 /// default settings.
 fn baselines(of: Subject) -> impl Iterator<Item = Subject> {
     let mode = |tick, poll| Subject { mode: Mode { tick, poll }, host: of.host };
-    let plain = [TickMode::Tickless, TickMode::TicklessStop].map(|tick| mode(tick, false));
-    let polling = of.mode.poll.then(|| mode(TickMode::Tickless, true));
+    let plain = [TickMode::Tickless, TickMode::TicklessStop].map(|tick| mode(tick, Polling::Off));
+    let polling = of.mode.polls().then(|| mode(TickMode::Tickless, Polling::Stock));
     plain
         .into_iter()
         .chain(polling)

@@ -330,16 +330,18 @@ impl<'de> Deserialize<'de> for HostSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mode::TickMode;
+    use crate::mode::{Polling, TickMode};
     use proptest::prelude::*;
 
     fn subjects() -> impl Strategy<Value = Subject> {
         let tick = prop::sample::select(TickMode::ALL.to_vec());
-        (tick, any::<bool>(), 0..=HOST_SETTINGS[0].most).prop_map(|(tick, poll, value)| {
-            let mut subject = Subject::from(Mode { tick, poll });
-            subject.host.set(HOST_SETTINGS[0].name, value).unwrap();
-            subject
-        })
+        (tick, prop::sample::select(Polling::ALL.to_vec()), 0..=HOST_SETTINGS[0].most).prop_map(
+            |(tick, poll, value)| {
+                let mut subject = Subject::from(Mode { tick, poll });
+                subject.host.set(HOST_SETTINGS[0].name, value).unwrap();
+                subject
+            },
+        )
     }
 
     proptest! {

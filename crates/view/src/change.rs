@@ -3,7 +3,7 @@
 
 use crate::number;
 use paratick_core::{
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     results::{Cell, Figure},
     stats::{Comparison, Method, Verdict},
 };
@@ -16,10 +16,10 @@ pub const PARATICK: Mode = plain(TickMode::Paratick);
 pub const TICKLESS: Mode = plain(TickMode::Tickless);
 pub const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
 /// What a mode that polls is also held against.
-pub const TICKLESS_POLL: Mode = Mode { tick: TickMode::Tickless, poll: true };
+pub const TICKLESS_POLL: Mode = Mode { tick: TickMode::Tickless, poll: Polling::Stock };
 
 const fn plain(tick: TickMode) -> Mode {
-    Mode { tick, poll: false }
+    Mode { tick, poll: Polling::Off }
 }
 
 /// What is held against the baselines: the paper's first, then ours.

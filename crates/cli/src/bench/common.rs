@@ -15,7 +15,7 @@ const TIMES: RangeInclusive<u32> = 1..=1000;
 
 #[derive(Args)]
 pub struct Common {
-    /// Tick modes to measure, with +poll for guest halt polling
+    /// Tick modes to measure, with +poll or +learn for guest halt polling
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     modes: Option<Vec<Mode>>,
     /// Boots of a guest in every mode

@@ -276,7 +276,7 @@ impl Bench {
             events(Warning::FewRounds { sets: &few, needed }.into());
         }
         let is_baseline = |mode: &Mode| {
-            !mode.poll && matches!(mode.tick, TickMode::Tickless | TickMode::TicklessStop)
+            !mode.polls() && matches!(mode.tick, TickMode::Tickless | TickMode::TicklessStop)
         };
         let compared = |set: &Set| {
             let subjects = &set.plan.subjects;

@@ -28,7 +28,7 @@ pub struct Kernels {
 impl Kernels {
     /// Without the series some modes would silently be `tickless`.
     pub fn check<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
-        let missing = modes.into_iter().find(|mode| mode.tick.row().needs.is_some());
+        let missing = modes.into_iter().find(|mode| mode.needs().is_some());
         match missing.filter(|_| self.kernel.is_unpatched()) {
             Some(mode) => Err(usage(format!(
                 "kernel {} has no mode {mode}\n\

@@ -23,7 +23,7 @@ const MEMORY: Size = Size::mib(512);
 #[derive(Args, Clone)]
 pub struct LabOptions {
     /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-ticks or paratick, each
-    /// also with +poll
+    /// also with +poll or +learn
     #[arg(long, default_value = "paratick")]
     pub mode: Mode,
     #[command(flatten)]

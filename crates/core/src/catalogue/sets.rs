@@ -4,7 +4,7 @@
 use super::{programs::is_listed, workloads};
 use crate::{
     exit_cost,
-    mode::{Mode, TickMode},
+    mode::{Mode, Polling, TickMode},
     model::table1,
     results::{Plan, PlannedWorkload},
     size::Size,
@@ -52,7 +52,7 @@ pub enum Scale {
 }
 
 pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
-    let plain = |tick: &TickMode| Mode { tick: *tick, poll: false };
+    let plain = |tick: &TickMode| Mode { tick: *tick, poll: Polling::Off };
     ticks.iter().map(plain).collect()
 }
 
@@ -90,7 +90,7 @@ pub const DISK: Size = Size::mib(64);
 
 /// The project's own small workloads.
 pub fn quick(vcpus: u32, workloads: Vec<PlannedWorkload>) -> Set {
-    let polling = |tick| Mode { tick, poll: true };
+    let polling = |tick| Mode { tick, poll: Polling::Stock };
     let mut every = modes(&TickMode::ALL);
     every.extend([polling(TickMode::Tickless), polling(TickMode::Paratick)]);
     let reads = workloads.iter().any(|one| one.workload == "block");

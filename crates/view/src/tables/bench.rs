@@ -68,8 +68,9 @@ pub fn versus(set: &Set, metric: Metric) -> Option<Table> {
         table.group(title(cells[0]));
         for cell in cells {
             // Only what polls is compared with what polls.
-            let compared =
-                |base: &Mode| *base != cell.subject.mode && (cell.subject.mode.poll || !base.poll);
+            let compared = |base: &Mode| {
+                *base != cell.subject.mode && (cell.subject.mode.polls() || !base.polls())
+            };
             let changes = baselines.iter().map(|base| match compared(base) {
                 true => change::text(metric.of(cell, *base)),
                 false => String::new(),

@@ -58,7 +58,7 @@ pub fn entries<'a>(sets: &[&Set<'a>]) -> Vec<Entry<'a>> {
                 guests,
                 samples: set.samples(),
                 rate: stats::summarize(&rates(cell, guests)),
-                printed: (paper_hz && !cell.subject.mode.poll)
+                printed: (paper_hz && !cell.subject.mode.polls())
                     .then(|| paper::table1_rate(&cell.workload, cell.subject.mode.tick))
                     .flatten(),
                 modelled: modelled(results, cell),
@@ -115,7 +115,7 @@ pub fn table(entries: &[Entry]) -> Table {
         }
         let cell = entry.cell;
         let total = paper::table1(&cell.workload, cell.subject.mode.tick)
-            .filter(|_| !cell.subject.mode.poll);
+            .filter(|_| !cell.subject.mode.polls());
         table.row(
             cell.subject.to_string(),
             [
