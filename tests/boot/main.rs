@@ -14,6 +14,7 @@ mod hz;
 mod kexec;
 mod lab;
 mod model;
+mod polling;
 mod programs;
 mod selftest;
 mod series;
