@@ -85,11 +85,11 @@ pub fn set(host: &Host, rule: &HostRule) -> Result<()> {
 /// The rule that a recording was made under; all vCPUs have the same.
 pub fn rule(halts: &Halts) -> Result<HostRule> {
     let rules = halts.vcpus.iter().filter_map(|vcpu| vcpu.rule);
-    let hosts = rules.filter_map(|rule| match rule {
+    let mut hosts = rules.filter_map(|rule| match rule {
         paratick_core::halts::Rule::Host(rule) => Some(rule),
         _ => None,
     });
-    hosts.last().context(
+    hosts.next_back().context(
         "the recording does not say by which rule KVM polled\n\
          hint: record again, and change no parameter meanwhile",
     )
