@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Timers while everything else happens: loads, switches, CPUs that come and go.
 //!
-//! `make soak` sets PARATICK_SOAK_MINUTES: then this goes on for as long, each time with other
-//! random numbers.
+//! `make soak` sets PARATICK_SOAK_MINUTES: this goes on for as long, each time with other random
+//! numbers.
 
 use crate::support::{guest_on, host_for, kernel, sh, text};
 use paratick_machine::{guest::Guest, host::Host};
@@ -16,6 +16,7 @@ const SOAK: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak");
 const TICK_NS: u64 = 4_000_000;
 
 /// How late timers came, in ns.
+#[expect(dead_code, reason = "all of it is printed")]
 #[derive(Debug, Default, Clone, Copy)]
 struct Late {
     count: u64,
@@ -73,15 +74,10 @@ fn compare(host: &Host, vcpus: u32, poll: &str, seconds: u32, seed: u32) -> (Lat
 }
 
 #[test]
+#[ignore = "it takes minutes: make soak"]
 fn no_timer_is_lost_or_late_by_a_tick_whatever_happens() {
     compile();
-    let Ok(minutes) = std::env::var("PARATICK_SOAK_MINUTES") else {
-        let host = host_for(kernel(), 2, &[]);
-        let (before, after) = compare(&host, 2, "", 2, 1);
-        assert!(after.most <= before.most.max(TICK_NS) + TICK_NS, "{before:?}, {after:?}");
-        assert!(before.count > 2000 && after.count > 2000, "{before:?}, {after:?}");
-        return host.shutdown().unwrap();
-    };
+    let minutes = std::env::var("PARATICK_SOAK_MINUTES").unwrap_or("1".into());
     let end = Instant::now() + Duration::from_secs(60 * minutes.parse::<u64>().unwrap());
     let (mut before, mut after) = (Late::default(), Late::default());
     let mut seed = 1;
@@ -99,4 +95,5 @@ fn no_timer_is_lost_or_late_by_a_tick_whatever_happens() {
         assert!(after.most <= before.most.max(TICK_NS) + TICK_NS, "{before:?}, {after:?}");
         seed += 1;
     }
+    assert!(before.count > 2000 && after.count > 2000, "{before:?}, {after:?}");
 }
