@@ -166,11 +166,12 @@ fn best_fixed(lengths: &[u64], cost: u32) -> (u64, Cost) {
     for (before, ns) in (1..).zip(lengths) {
         polled = polled.saturating_add(*ns);
         let blocks = all - before;
-        let miss = ns.saturating_add(cost.into());
+        // A window is 32 bits, and 0 is none: to see halts of no length takes one of 1.
+        let window = *ns.max(&1);
+        let miss = window.saturating_add(cost.into());
         let total = polled.saturating_add(blocks.saturating_mul(miss));
-        // A window is 32 bits, and 0 is none.
-        if total < best.1.ns && (1..=u64::from(u32::MAX)).contains(ns) {
-            best = (*ns, Cost { ns: total, blocks });
+        if total < best.1.ns && window <= u64::from(u32::MAX) {
+            best = (window, Cost { ns: total, blocks });
         }
     }
     best

@@ -105,7 +105,7 @@ fn the_limits_are_filled_in_from_what_was_traced() {
     fill_limits(&mut from_start);
     assert_eq!(from_start, all_floor);
     let changed = all.halts.iter().filter(|halt| halt.traced.is_some()).count();
-    assert!(changed > 1000, "{changed}");
+    assert!(changed > 100, "{changed}");
     let mut still = without_limits(recorded(HOST, &[1_000_000; 3]));
     fill_limits(&mut still);
     assert!(still.halts.iter().all(|halt| halt.limit_ns.is_none()));

@@ -42,7 +42,13 @@ fn header() -> String {
     match (from_series(), fs::read_to_string(&copy)) {
         (Some(header), Err(_)) => header,
         (None, Ok(header)) => header,
-        (Some(_), Ok(_)) => panic!("the series has it: delete {}", copy.display()),
+        (Some(header), Ok(same)) if header == same => {
+            panic!("the series has it: delete {}", copy.display())
+        }
+        (Some(_), Ok(_)) => panic!(
+            "the series has another {HEADER} than what is replayed here: take {} into it",
+            copy.display()
+        ),
         (None, Err(error)) => panic!("no patch adds {HEADER}, and {}: {error}", copy.display()),
     }
 }
