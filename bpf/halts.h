@@ -37,7 +37,7 @@ struct record {
 	__u32 old;		/* limits, in ns */
 	__u32 new;
 	__u32 vector;		/* first interrupt after the halt; 0: none was seen */
-	__u32 switches;		/* how often the thread gave its CPU away since the last record */
+	__u32 switches;		/* of the thread, since the last record */
 	__u32 pad;
 };
 

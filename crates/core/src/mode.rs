@@ -193,7 +193,8 @@ impl fmt::Display for Mode {
 
 /// A mode that does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll or +learn", names = names())]
+#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll or +learn",
+    names = names())]
 pub struct UnknownMode(pub String);
 
 fn names() -> String {

@@ -92,8 +92,8 @@ impl TickModel {
     /// The model of a mode that can be measured.
     ///
     /// With guest halt polling there is a cpuidle driver, whose governor stops the tick whenever it
-    /// lets the vCPU halt: `tickless+poll` is [`TickModel::TicklessStop`] at fewer idle periods.  Where
-    /// it learns, it keeps the tick as is done without a driver.
+    /// lets the vCPU halt: `tickless+poll` is [`TickModel::TicklessStop`] at fewer idle periods.
+    /// Where it learns, it keeps the tick as is done without a driver.
     pub fn of(mode: Mode) -> TickModel {
         match (mode.tick, mode.poll) {
             (TickMode::Periodic, _) => TickModel::Periodic,

@@ -278,9 +278,9 @@ static void report(void)
 		if (worst[i].late > most)
 			most = worst[i].late;
 		if (worst[i].kind)
-			printf("worst %lld %s waited %lld at %lld, %lld us after %s\n", worst[i].late,
-			       worst[i].kind, worst[i].wait, worst[i].at / MS, worst[i].ago / 1000,
-			       worst[i].deed);
+			printf("worst %lld %s waited %lld at %lld, %lld us after %s\n",
+			       worst[i].late, worst[i].kind, worst[i].wait, worst[i].at / MS,
+			       worst[i].ago / 1000, worst[i].deed);
 	}
 	printf("all %lu %lld %lld %lld %lld %lld\n", count, percentile(late, count, 0.5),
 	       percentile(late, count, 0.99), percentile(late, count, 0.999),

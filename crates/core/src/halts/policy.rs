@@ -71,7 +71,10 @@ impl Policy {
     /// waiting for may be late by what it costs to block.
     pub fn patience(&self, halt: &Halt) -> Option<u32> {
         match self {
-            Policy::Learned(rule, _) => reached(rule, halt.deadline_ns).map(|_| rule.cost),
+            Policy::Learned(rule, _) => {
+                let reached = reached(rule, halt.deadline_ns)?;
+                Some(rule.cost.min(rule.max - reached as u32))
+            }
             _ => None,
         }
     }
@@ -89,7 +92,7 @@ impl Policy {
             }
             Policy::Learned(rule, window) => {
                 // It was known how long that would take: the window is for what is not.
-                if reached(rule, met.deadline_ns).is_some_and(|deadline| met.ns >= deadline) {
+                if met.deadline_ns.is_some_and(|deadline| deadline <= u64::from(rule.cost)) {
                     return None;
                 }
                 let now = usize::from(window.after);

@@ -128,9 +128,13 @@ fn a_late_timer_is_waited_for_and_teaches_the_window_nothing() {
     let before = policy;
     assert_eq!(policy.learn(&Met { deadline_ns: Some(8_000), ..met(8_500) }), None);
     assert_eq!(policy, before);
-    // Something else was earlier.
-    let traced = policy.learn(&Met { deadline_ns: Some(8_000), ..met(7_500) });
+    // Nor does a halt that something else has ended earlier.
+    assert_eq!(policy.learn(&Met { deadline_ns: Some(8_000), ..met(7_500) }), None);
+    let traced = policy.learn(&Met { deadline_ns: Some(10_001), ..met(7_500) });
     assert_eq!(traced, Some(Traced { old: 0, new: 10_000 }));
+    // No poll is longer than allowed.
+    let mut short = Policy::new(Rule::Learned(LearnedRule { max: 9_000, cost: 10_000 }));
+    assert_eq!((short.limit(&halt(8_000)), short.patience(&halt(8_000))), (8_000, Some(1_000)));
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a rule would have done with the halts that another one met.
 //!
-//! Taken for given: what ends a halt comes when it came.  A halt that was blocked for is longer than
-//! until then, by the time that it takes to wake up: by `wake_ns`, whichever rule blocks.
+//! Taken for given: what ends a halt comes when it came.  A halt that was blocked for is longer
+//! than until then, by the time that it takes to wake up: by `wake_ns`, whichever rule blocks.
 
 use super::{
     policy::{Met, Policy},

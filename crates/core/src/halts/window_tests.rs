@@ -36,21 +36,8 @@ fn added(patch: &str) -> Option<String> {
     Some(lines.fold(String::new(), |text, line| text + line + "\n"))
 }
 
-/// Until the series has the header, tests/poll-window has a copy.
 fn header() -> String {
-    let copy = root().join("tests/poll-window/poll_window.h");
-    match (from_series(), fs::read_to_string(&copy)) {
-        (Some(header), Err(_)) => header,
-        (None, Ok(header)) => header,
-        (Some(header), Ok(same)) if header == same => {
-            panic!("the series has it: delete {}", copy.display())
-        }
-        (Some(_), Ok(_)) => panic!(
-            "the series has another {HEADER} than what is replayed here: take {} into it",
-            copy.display()
-        ),
-        (None, Err(error)) => panic!("no patch adds {HEADER}, and {}: {error}", copy.display()),
-    }
+    from_series().unwrap_or_else(|| panic!("no patch adds {HEADER}"))
 }
 
 /// The header's functions as a program, in a folder that is removed with it.

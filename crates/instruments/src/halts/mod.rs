@@ -6,12 +6,7 @@
 
 mod gather;
 mod program;
-
-/// What bpf/halts.h defines.
-#[allow(dead_code)]
-mod raw {
-    include!(concat!(env!("OUT_DIR"), "/halts.rs"));
-}
+mod raw;
 
 use crate::Instrument;
 use anyhow::{bail, Context, Result};
