@@ -58,9 +58,10 @@ fn halts(host: &Host, guest: &Guest) -> Vec<Halt> {
             let (limit, deadline) = (number(line, "limit "), number(line, "deadline "));
             begun = Some(Halt { limit, why, deadline, ns: 0, waited: false, new: None });
         } else if line.contains("kvm_halt_poll_ns:") {
-            begun.as_mut().unwrap().new = Some(number(line, "halt_poll_ns "));
-        } else if line.contains("kvm_vcpu_wakeup:") {
             // The trace may begin in the middle of a halt.
+            let Some(halt) = begun.as_mut() else { continue };
+            halt.new = Some(number(line, "halt_poll_ns "));
+        } else if line.contains("kvm_vcpu_wakeup:") {
             let Some(mut halt) = begun.take() else { continue };
             halt.waited = line.contains("wait time");
             halt.ns = number(line, " time ");
@@ -123,7 +124,8 @@ fn the_host_polls_by_the_old_rule_or_by_what_it_has_learned() {
     let learned = halts(&host, &guest);
     let timed: Vec<_> = learned.iter().filter(|halt| halt.why == "deadline").collect();
     assert!(timed.len() >= 250, "{} of {}", timed.len(), learned.len());
-    assert!(timed.iter().all(|halt| halt.limit as i64 == halt.deadline));
+    // A late timer is waited for, too.
+    assert!(timed.iter().all(|halt| halt.limit as i64 >= halt.deadline && halt.limit <= 400_000));
     assert!(timed.iter().filter(|halt| halt.waited).count() * 20 < timed.len());
 
     // A tenth of the halted time, and not more.

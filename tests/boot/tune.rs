@@ -98,7 +98,8 @@ fn polling_on_the_host_saves_no_exit() {
         let timers = halts.vcpus.iter().flat_map(|vcpu| &vcpu.halts);
         let timers = timers.filter(|halt| halt.waker == Waker::Timer).count();
         println!("{name}: {} halts among exits, {timers} recorded", halts_of(&exits));
-        assert!((295..=330).contains(&timers), "{timers}");
+        // Those of the 300 sleeps, and some of the guest's own.
+        assert!((295..=400).contains(&timers), "{timers}");
         measured.push((exits, tally(&halts)));
     }
     let [(none, never), (default, polled)] = &measured[..] else { unreachable!() };
