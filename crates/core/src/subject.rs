@@ -82,8 +82,8 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
     },
     HostSetting {
         name: "halt-poll-grow",
-        about: "by what KVM multiplies the time it polls after a halt that was short",
-        unit: "factor",
+        about: "what that grows by after a short halt",
+        unit: "times",
         default: 2,
         most: 1_000,
         parameter: "kvm.halt_poll_ns_grow",
@@ -92,7 +92,7 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
     },
     HostSetting {
         name: "halt-poll-grow-start",
-        about: "what the time that KVM polls grows from",
+        about: "what it grows from",
         unit: "ns",
         default: 10_000,
         most: 1_000_000_000,
@@ -102,8 +102,8 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
     },
     HostSetting {
         name: "halt-poll-shrink",
-        about: "by what KVM divides the time it polls after a halt that was long; 0: it ends",
-        unit: "divisor",
+        about: "by what it is divided after a long one",
+        unit: "times",
         default: 2,
         most: 1_000,
         parameter: "kvm.halt_poll_ns_shrink",
