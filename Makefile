@@ -94,7 +94,7 @@ test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min,
 # Tests of what the series promise, not of the lab.
 DEBUG_TESTS = transitions:: halt_until:: vmm:: cputime:: kexec:: selftest::
 
-test-debug: build emulator ## on a kernel that looks for mistakes (40 min, plus the kernel)
+test-debug: build emulator ## on a kernel that looks for mistakes (nobody has timed it)
 	@mkdir -p $(CARGO_TARGET_DIR)/steps
 	$(PARATICK) kernel build --debug >$(CARGO_TARGET_DIR)/steps/debug-kernel
 	PARATICK_TEST_KERNEL=$$(sed -n 's/^image *//p' $(CARGO_TARGET_DIR)/steps/debug-kernel) \

@@ -71,43 +71,50 @@ static __always_inline void meet(void)
 		lost();
 }
 
+/* Nothing more is to come of the thread's last halt, if it is not told yet. */
+static __always_inline void tell(struct halting *thread)
+{
+	struct record record = {
+		.ended_ns = thread->ended_ns,
+		.ns = thread->ns,
+		.slept_at_ns = thread->slept_at_ns,
+		.woken_at_ns = thread->woken_at_ns,
+		.deadline_ns = thread->deadline_at_ns,
+		.kind = RECORD_HALT,
+		.tgid = thread->tgid,
+		.thread = (__u32)bpf_get_current_pid_tgid(),
+		.vcpu = thread->vcpu,
+		.flags = thread->flags,
+		.old = thread->old,
+		.new = thread->new,
+		.vector = thread->vector,
+		.switches = thread->switches,
+	};
+
+	emit(&record);
+	thread->ended_ns = 0;
+	thread->slept_at_ns = 0;
+	thread->woken_at_ns = 0;
+	thread->flags = 0;
+	thread->vector = 0;
+	thread->switches = 0;
+}
+
 SEC("tracepoint/kvm/kvm_entry")
 int kvm_entry(void *ctx)
 {
 	struct halting *thread = this_thread();
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tgid = id >> 32;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
 	if (!thread || thread->tgid != tgid) {
 		meet();
 		return 0;
 	}
-	if (thread->ended_ns) {
-		struct record record = {
-			.ended_ns = thread->ended_ns,
-			.ns = thread->ns,
-			.slept_at_ns = thread->slept_at_ns,
-			.woken_at_ns = thread->woken_at_ns,
-			.entered_ns = bpf_ktime_get_ns(),
-			.deadline_ns = thread->deadline_at_ns,
-			.kind = RECORD_HALT,
-			.tgid = tgid,
-			.thread = id,
-			.vcpu = field_u32(ctx, entry_vcpu_at),
-			.flags = thread->flags,
-			.old = thread->old,
-			.new = thread->new,
-			.vector = thread->vector,
-			.switches = thread->switches,
-		};
-
-		emit(&record);
-		thread->ended_ns = 0;
-		thread->switches = 0;
-	}
+	thread->vcpu = field_u32(ctx, entry_vcpu_at);
+	if (thread->ended_ns)
+		tell(thread);
 	/* What follows belongs to the next halt. */
 	thread->flags = 0;
-	thread->vector = 0;
 	thread->slept_at_ns = 0;
 	thread->woken_at_ns = 0;
 	return 0;
@@ -121,6 +128,9 @@ int kvm_halt_poll_ns(__u64 *ctx)
 
 	if (!thread)
 		return 0;
+	/* Another halt, and no entry before it: the guest was not to be run yet. */
+	if (thread->ended_ns)
+		tell(thread);
 	thread->new = ctx[2];
 	thread->old = ctx[3];
 	thread->flags |= HALT_CHANGED;
@@ -135,9 +145,8 @@ int kvm_vcpu_wakeup(__u64 *ctx)
 
 	if (!thread)
 		return 0;
-	/* Two halts without an entry between them: only the latter is woken from. */
 	if (thread->ended_ns)
-		lost();
+		tell(thread);
 	thread->ended_ns = bpf_ktime_get_ns();
 	thread->ns = ctx[0];
 	if (ctx[1] & 0xff)
@@ -170,8 +179,11 @@ int sched_switch(void *ctx)
 
 	if (!thread)
 		return 0;
+	/* It sleeps in another halt, or is preempted: then what it was woken by is not known. */
+	if (thread->ended_ns)
+		tell(thread);
 	thread->switches++;
-	if (!thread->slept_at_ns && !thread->ended_ns)
+	if (!thread->slept_at_ns)
 		thread->slept_at_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -27,7 +27,6 @@ struct record {
 	__u64 ns;		/* as kvm_vcpu_wakeup tells: polled and blocked */
 	__u64 slept_at_ns;	/* 0: never; when the thread first gave its CPU away */
 	__u64 woken_at_ns;	/* 0: never; when the thread was last woken */
-	__u64 entered_ns;	/* when the guest was entered again */
 	__u64 deadline_ns;	/* CLOCK_MONOTONIC, of the vCPU's timer */
 	__u32 kind;
 	__u32 tgid;
@@ -56,6 +55,8 @@ struct halting {
 	__u32 new;
 	__u32 vector;
 	__u32 switches;
+	__u32 vcpu;
+	__u32 pad;
 };
 
 /* Slots of the `state` array. */

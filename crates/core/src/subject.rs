@@ -397,4 +397,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn names_stand_for_the_rules_that_are_replayed() {
+        let choices = HOST_SETTINGS[0].presets;
+        for Preset { name, sets, .. } in choices.iter().filter(|preset| preset.name != "none") {
+            let rule: HostRule = name.parse().unwrap();
+            let wanted = [rule.max, rule.grow, rule.grow_start, rule.shrink].map(u64::from);
+            assert_eq!(sets.iter().map(|(_, value)| *value).collect::<Vec<_>>(), wanted, "{name}");
+        }
+    }
 }
