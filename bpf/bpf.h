@@ -32,6 +32,8 @@ static long (*bpf_map_update_elem)(void *map, const void *key,
 				   const void *value, __u64 flags) = (void *)2;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static __u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static __u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_probe_read_kernel)(void *dst, __u32 size, const void *address) = (void *)113;
 static long (*bpf_ringbuf_output)(void *ringbuf, const void *data, __u64 size,
 				  __u64 flags) = (void *)130;
 

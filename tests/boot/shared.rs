@@ -11,6 +11,8 @@ use std::thread;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/shared/preempt.c");
 const PREEMPT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/preempt");
+const CONTENDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/shared/contend.c");
+const CONTEND: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/contend");
 const TICK_US: f64 = 4000.0;
 /// How much of every tick's time another task has the pCPU.
 const TAKEN_US: u32 = 1100;
@@ -40,6 +42,45 @@ fn timers_are_on_time_where_the_host_s_ticks_hit_another_task() {
         let latest = latest(&host, &guest);
         println!("{mode}: {latest:.1} µs");
         assert!(latest <= TICK_US + f64::from(TAKEN_US), "{mode}: {latest}");
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
+}
+
+/// How long another task has a pCPU at once, in us.
+const LONG_US: u32 = 40_000;
+/// How long the guest takes locks, in ms.
+const CONTEND_MS: u32 = 8000;
+
+/// What the guest has charged for the CPU that waits for the lock, and how long that was kept from
+/// it at once, in percent of the time.
+fn charged_and_kept(host: &Host, guest: &Guest) -> (f64, f64) {
+    let take = format!("exec {PREEMPT} 1 0 {LONG_US} {}", CONTEND_MS * 1000 / (LONG_US + 4000));
+    let said = thread::scope(|scope| {
+        let taking = scope.spawn(|| host.exec(sh(&take)).unwrap());
+        let result = guest.exec(sh(&format!("exec {CONTEND} {CONTEND_MS}"))).unwrap();
+        assert_eq!(result.code, 0, "{}", text(&result.stderr));
+        assert_eq!(taking.join().unwrap().code, 0);
+        text(&result.stdout)
+    });
+    let numbers: Vec<f64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [wall, ticks, kept] = numbers[..] else { panic!("{said}") };
+    (100.0 * ticks * 1e7 / wall, 100.0 * kept / wall)
+}
+
+/// Its holder's pCPU has something else to do; the vCPU that waits halts until it is kicked
+/// (`kvm_wait()`), and has its tick all the same.
+#[test]
+fn time_spent_waiting_for_a_lock_is_charged() {
+    compile(PROGRAM, PREEMPT);
+    compile(CONTENDING, CONTEND);
+    let host = host_for(kernel(), 2, &[]);
+    for mode in ["tickless", "paratick-ticks", "paratick"] {
+        let guest = guest_on(&host, kernel(), 2, mode, &[]);
+        let (charged, kept) = charged_and_kept(&host, &guest);
+        println!("{mode}: {charged:.1} % of the time is charged, {kept:.1} % was spent waiting");
+        assert!(kept >= 5.0, "{mode}: {kept}: nobody waited");
+        assert!((97.0..=103.0).contains(&charged), "{mode}: {charged}");
         guest.shutdown().unwrap();
     }
     host.shutdown().unwrap();

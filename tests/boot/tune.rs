@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Are all halts recorded, is KVM's own rule replayed as KVM has it, and does a prediction come
-//! true?
+//! Are all halts recorded, are the rules of KVM and of guests replayed as they are, and does a
+//! prediction come true?
 
 use crate::support::{guest_on, host_for, kernel, text, tools, workload, Measured, PATIENCE};
 use assert_cmd::Command;
@@ -58,6 +58,42 @@ fn kvms_own_rule_replayed_says_what_was_traced() {
         }
     }
     guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// `guest_halt_poll_` and these.
+const GUEST_RULES: [(&str, &[&str]); 4] = [
+    ("default", &[]),
+    ("50K_10K", &["ns=50000", "grow_start=10000"]),
+    ("keep", &["ns=100000", "grow=3", "grow_start=7000", "allow_shrink=0"]),
+    ("zero", &["shrink=0"]),
+];
+
+#[test]
+fn a_guests_own_rule_replayed_says_what_was_traced() {
+    let host = host_for(kernel(), 2, &[]);
+    for (name, parameters) in GUEST_RULES {
+        let append: Vec<String> =
+            parameters.iter().map(|set| format!("haltpoll.guest_halt_poll_{set}")).collect();
+        let append: Vec<&str> = append.iter().map(String::as_str).collect();
+        let guest = guest_on(&host, kernel(), 2, "tickless+poll", &append);
+        for (workload, work) in WORKLOADS {
+            let agent = tools().agent.display().to_string();
+            let argv = [&agent, "workload", workload, "--work", work].map(String::from);
+            let halts = tune::record_in(&guest, &argv, PATIENCE).unwrap();
+            let (mut compared, mut changes) = (0, 0);
+            for cpu in &halts.vcpus {
+                assert!(cpu.halts.iter().all(|halt| halt.limit_ns.is_some()), "{name} {workload}");
+                let verified = verify(cpu).unwrap();
+                assert_eq!(verified.difference, None, "{name} {workload} CPU {}", cpu.vcpu);
+                compared += verified.compared;
+                changes += verified.changes;
+            }
+            println!("{name} {workload}: {compared} halts, {changes} changes; {:?}", tally(&halts));
+            assert!(compared >= 100 && changes > 0, "{name} {workload}");
+        }
+        guest.shutdown().unwrap();
+    }
     host.shutdown().unwrap();
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording the halts of a host's guests, and setting what it polls by.
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use paratick_core::{
-    halts::{Floor, Halts, HostRule},
+    halts::{Floor, Halts, HostRule, Rule},
     shell::quote,
     subject::HOST_SETTINGS,
 };
-use paratick_instruments::halts::HaltRecorder;
+use paratick_instruments::{halts::HaltRecorder, polls::PollRecorder};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
 
@@ -24,26 +24,41 @@ const WINDOW: u32 = 0xff_ffff;
 /// Wall-clock limit of what takes no time.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
+/// The halts of all vCPUs, as KVM sees them.
+///
 /// An error where no vCPU halted: there is nothing to learn from.
 pub fn record(host: &Host, load: &Load) -> Result<Halts> {
     host.start::<HaltRecorder>()?;
     match load {
-        Load::Command { guest, argv, limit } => {
-            let mut exec = Exec::new(argv.iter().map(String::as_str)).timeout(*limit);
-            exec.window = Some(WINDOW);
-            let result = guest.exec(exec)?;
-            if result.code != 0 {
-                let said = String::from_utf8_lossy(&result.stderr);
-                bail!("{} ended with code {}: {}", argv.join(" "), result.code, said.trim());
-            }
-        }
+        Load::Command { guest, argv, limit } => run(guest, argv, *limit)?,
         Load::Time(time) => {
             let seconds = time.as_secs_f64().to_string();
             let exec = Exec::new(["sleep", &seconds]).timeout(*time + STEP_LIMIT);
             host.exec(exec)?;
         }
     }
-    let halts = host.read::<HaltRecorder>()?;
+    checked(host.read::<HaltRecorder>()?)
+}
+
+/// The same of a guest's CPUs, as it sees them itself: what they poll before they halt.
+pub fn record_in(guest: &Guest, argv: &[String], limit: Duration) -> Result<Halts> {
+    guest.start::<PollRecorder>()?;
+    run(guest, argv, limit)?;
+    checked(guest.read::<PollRecorder>()?)
+}
+
+fn run(guest: &Guest, argv: &[String], limit: Duration) -> Result<()> {
+    let mut exec = Exec::new(argv.iter().map(String::as_str)).timeout(limit);
+    exec.window = Some(WINDOW);
+    let result = guest.exec(exec)?;
+    if result.code != 0 {
+        let said = String::from_utf8_lossy(&result.stderr);
+        bail!("{} ended with code {}: {}", argv.join(" "), result.code, said.trim());
+    }
+    Ok(())
+}
+
+fn checked(halts: Halts) -> Result<Halts> {
     if halts.vcpus.iter().all(|vcpu| vcpu.halts.is_empty()) {
         bail!(
             "no vCPU halted while it was recorded\n\
@@ -82,15 +97,7 @@ pub fn set(host: &Host, rule: &HostRule) -> Result<()> {
     Ok(())
 }
 
-/// The rule that a recording was made under; all vCPUs have the same.
-pub fn rule(halts: &Halts) -> Result<HostRule> {
-    let rules = halts.vcpus.iter().filter_map(|vcpu| vcpu.rule);
-    let mut hosts = rules.filter_map(|rule| match rule {
-        paratick_core::halts::Rule::Host(rule) => Some(rule),
-        _ => None,
-    });
-    hosts.next_back().context(
-        "the recording does not say by which rule KVM polled\n\
-         hint: record again, and change no parameter meanwhile",
-    )
+/// The rule that a recording was made under; all vCPUs have the same.  None: it is not known.
+pub fn rule(halts: &Halts) -> Option<Rule> {
+    halts.vcpus.iter().find_map(|vcpu| vcpu.rule)
 }

@@ -12,13 +12,16 @@ use std::{
 
 const WARNINGS: [&str; 3] = ["-Wall", "-Werror", "-Wno-unused-variable"];
 
+/// BPF programs, each with a header that user space shares.
+const SHARED: [&str; 3] = ["exits", "halts", "polls"];
+
 fn main() {
     let sources = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PARATICK_CLANG");
 
-    for name in ["exits", "halts"] {
+    for name in SHARED {
         let text = fs::read_to_string(sources.join(name).with_extension("h")).unwrap();
         fs::write(out.join(name).with_extension("rs"), header::to_rust(&text)).unwrap();
     }
@@ -30,8 +33,9 @@ fn main() {
         run(command.arg(sources.join(from)).arg("-o").arg(out.join(to)));
     };
     let bpf = ["-g", "-target", "bpf", "-mcpu=v3"];
-    compile(&bpf, "exits.bpf.c", "exits.bpf.o");
-    compile(&bpf, "halts.bpf.c", "halts.bpf.o");
+    for name in SHARED {
+        compile(&bpf, &format!("{name}.bpf.c"), &format!("{name}.bpf.o"));
+    }
     compile(&["-fPIC"], "native.c", "native.o");
     let archive = out.join("libparatick_note.a");
     run(Command::new("ar").arg("crs").arg(archive).arg(out.join("native.o")));

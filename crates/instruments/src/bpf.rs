@@ -3,11 +3,55 @@
 
 use crate::tracefs::Tracefs;
 use anyhow::{bail, Context, Result};
-use aya::{programs::Program, Ebpf};
+use aya::{
+    maps::{Array, RingBuf},
+    programs::Program,
+    Ebpf, EbpfLoader, Pod,
+};
+use std::mem::size_of;
 
 /// A variable of a BPF program, and the field of a tracepoint whose offset it holds: tracepoint,
 /// field, size in bytes.
 pub type Field = (&'static str, &'static str, &'static str, u32);
+
+/// Loads an object with its variables set: offsets of fields, and addresses of this kernel.
+pub fn load(object: &[u8], offsets: &[(&str, u32)], addresses: &[(&str, u64)]) -> Result<Ebpf> {
+    let mut loader = EbpfLoader::new();
+    for (name, offset) in offsets {
+        loader.set_global(name, offset, true);
+    }
+    for (name, address) in addresses {
+        loader.set_global(name, address, true);
+    }
+    loader.load(object).context(
+        "cannot load the BPF programs\n\
+         hint: be root, on a kernel of 5.8 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
+    )
+}
+
+/// Takes what is in the ring `records`.
+pub fn drain<T: Pod>(ebpf: &mut Ebpf, into: &mut Vec<T>) -> Result<()> {
+    let map = ebpf.map_mut("records").context("no BPF map records")?;
+    let mut ring = RingBuf::try_from(map)?;
+    while let Some(bytes) = ring.next() {
+        into.push(record(&bytes)?);
+    }
+    Ok(())
+}
+
+fn record<T: Pod>(bytes: &[u8]) -> Result<T> {
+    if bytes.len() != size_of::<T>() {
+        bail!("a record of {} bytes, where {} were meant", bytes.len(), size_of::<T>());
+    }
+    // SAFETY: plain data; the length was checked, and nothing is said of the alignment.
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A number of the array `state`.
+pub fn state(ebpf: &Ebpf, slot: u32) -> Result<u64> {
+    let state: Array<_, u64> = Array::try_from(ebpf.map("state").context("no BPF map state")?)?;
+    Ok(state.get(&slot, 0)?)
+}
 
 /// Where each field is in this kernel's tracepoints.
 pub fn field_offsets(tracefs: &Tracefs, fields: &[Field]) -> Result<Vec<(&'static str, u32)>> {
@@ -48,4 +92,15 @@ fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {
         _ => bail!("there is none in the object"),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_too_short_is_refused() {
+        assert!(record::<u64>(&[0; 4]).is_err());
+        assert_eq!(record::<u32>(&7u32.to_ne_bytes()).unwrap(), 7);
+    }
 }

@@ -6,6 +6,7 @@
 //! row in [`table`]: by its name any agent starts and reads it for the machine.
 
 mod bpf;
+mod clock;
 pub mod cycle;
 pub mod exits;
 mod facts;
@@ -13,6 +14,7 @@ pub mod halts;
 pub mod idle;
 mod instrument;
 pub mod marker;
+pub mod polls;
 mod symbols;
 mod table;
 mod tracefs;

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! All instruments by their names, and those that run.
 
-use crate::{cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, Instrument};
+use crate::{
+    cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, polls::PollRecorder,
+    Instrument,
+};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 4] =
-    [row::<ExitCounter>(), row::<Cycle>(), row::<IdleCounter>(), row::<HaltRecorder>()];
+const TABLE: [(&str, Start); 5] = [
+    row::<ExitCounter>(),
+    row::<Cycle>(),
+    row::<IdleCounter>(),
+    row::<HaltRecorder>(),
+    row::<PollRecorder>(),
+];
 
 type Start = fn() -> Result<Box<dyn Running>>;
 

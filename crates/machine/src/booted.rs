@@ -27,13 +27,19 @@ pub struct Booted {
 }
 
 impl Booted {
-    pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
+    /// Starts an instrument on the host or in a guest, or lets it begin anew.
+    pub fn start<I: Instrument>(&self, on: GuestId) -> Result<()> {
+        let name = I::NAME.to_string();
+        self.link.ask(on, |session| Request::StartInstrument { session, name }).map(drop)
+    }
+
+    pub fn read<I: Instrument>(&self, on: GuestId) -> Result<I::Reading> {
         let name = I::NAME.to_string();
         let ask = |session| Request::ReadInstrument { session, name };
-        match self.link.ask(HOST, ask)? {
+        match self.link.ask(on, ask)? {
             Incoming::Reading(reading) => serde_json::from_value(reading)
-                .with_context(|| format!("the host's reading of '{}' is of another kind", I::NAME)),
-            other => bail!("the host answered a question for a reading with {other:?}"),
+                .with_context(|| format!("the reading of '{}' is of another kind", I::NAME)),
+            other => bail!("a question for a reading was answered with {other:?}"),
         }
     }
 

@@ -12,7 +12,7 @@ use paratick_core::{
     exits::WindowCounts,
     wire::{GuestConfig, GuestId, GuestTools, Ready, Request},
 };
-use paratick_instruments::exits::ExitCounter;
+use paratick_instruments::{exits::ExitCounter, Instrument};
 use paratick_service::guest::{self, Places};
 use std::{
     sync::Arc,
@@ -46,7 +46,7 @@ pub struct Guest {
 
 impl Guest {
     /// `limit` is that of the boot, in wall-clock time.
-    pub(crate) fn start(host: &Arc<Booted>, config: GuestConfig, limit: Duration) -> Result<Guest> {
+    pub(crate) fn boot(host: &Arc<Booted>, config: GuestConfig, limit: Duration) -> Result<Guest> {
         let id = host.link.number();
         let deadline = Instant::now() + limit;
         let (config, tools) = with_tools(config, &host.tools);
@@ -85,9 +85,19 @@ impl Guest {
         exec::stream(&self.host.link, self.id, exec, sink)
     }
 
+    /// Starts an instrument in the guest, or lets it begin anew.
+    pub fn start<I: Instrument>(&self) -> Result<()> {
+        self.host.start::<I>(self.id)
+    }
+
+    /// What an instrument has read in the guest since it was started.
+    pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
+        self.host.read::<I>(self.id)
+    }
+
     /// The windows of exits that this guest closed since [`crate::host::Host::counting_start`].
     pub fn windows(&self) -> Result<Vec<WindowCounts>> {
-        let mut windows = self.host.read::<ExitCounter>()?;
+        let mut windows = self.host.read::<ExitCounter>(HOST)?;
         windows.retain(|window| window.vm() == Some(self.started.pid));
         Ok(windows)
     }

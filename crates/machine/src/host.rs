@@ -15,7 +15,7 @@ use paratick_core::{
     exits::WindowCounts,
     size::Size,
     subject::HostSettings,
-    wire::{GuestConfig, Ready, Request},
+    wire::{GuestConfig, Ready},
 };
 use paratick_instruments::{exits::ExitCounter, Instrument};
 use std::{
@@ -57,7 +57,7 @@ impl Host {
 
     /// The same with another limit of its boot, in wall-clock time.
     pub fn start_guest_within(&self, limit: Duration, config: GuestConfig) -> Result<Guest> {
-        Guest::start(&self.booted, config, limit)
+        Guest::boot(&self.booted, config, limit)
     }
 
     /// Runs a command on the host.
@@ -72,14 +72,12 @@ impl Host {
 
     /// Starts an instrument on the host, or lets it begin anew.
     pub fn start<I: Instrument>(&self) -> Result<()> {
-        let name = I::NAME.to_string();
-        let link = &self.booted.link;
-        link.ask(HOST, |session| Request::StartInstrument { session, name }).map(drop)
+        self.booted.start::<I>(HOST)
     }
 
     /// What an instrument has read on the host since it was started.
     pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
-        self.booted.read::<I>()
+        self.booted.read::<I>(HOST)
     }
 
     /// Counts exits from now on; forgets the windows that were closed before.

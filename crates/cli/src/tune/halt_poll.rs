@@ -9,11 +9,11 @@ use crate::{
     progress::Progress,
 };
 use anyhow::{bail, Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use paratick_bench::tune::{self, Load};
 use paratick_build::progress::{Events, Step};
 use paratick_core::halts::{
-    calibrate, regret, stock_rules, verify, Halts, HostRule, Regret, Rule, Side, Tally, Verdict,
+    calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict,
     Verified,
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
@@ -49,6 +49,10 @@ pub struct Options {
     /// prediction does not come true
     #[arg(long)]
     apply: bool,
+    /// Whose polling: KVM's, before it lets a vCPU's thread sleep, or the lab guest's own, before
+    /// it halts (needs a mode with +poll)
+    #[arg(long, value_name = "SIDE", default_value = "host")]
+    side: SideOption,
     /// Stop the command after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -57,6 +61,12 @@ pub struct Options {
     /// What the lab's guest runs while it is recorded, with arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SideOption {
+    Host,
+    Guest,
 }
 
 /// A host with what makes its vCPUs halt.
@@ -111,7 +121,23 @@ impl Options {
             )),
             (true, false) => check_agent(),
             (false, true) => Ok(()),
+        }?;
+        if self.side == SideOption::Host {
+            return Ok(());
         }
+        if !self.lab.host.host.boots() {
+            return Err(usage(
+                "a guest's own polling is recorded in the lab only\n\
+                 hint: omit --host here, or --side guest",
+            ));
+        }
+        if self.apply {
+            return Err(usage(
+                "--apply sets the host\n\
+                 hint: give the guest its rule at boot, by a mode and --append, and record again",
+            ));
+        }
+        Ok(())
     }
 
     fn keep(&self, file: &Path, halts: &Halts) -> Result<()> {
@@ -139,6 +165,9 @@ impl Subject<'_> {
 
     fn record(&self) -> Result<Halts> {
         let load = match &self.guest {
+            Some(guest) if self.options.side == SideOption::Guest => {
+                return tune::record_in(guest, &self.argv, self.options.timeout);
+            }
             Some(guest) => Load::Command { guest, argv: &self.argv, limit: self.options.timeout },
             None => Load::Time(self.options.time),
         };
@@ -168,7 +197,7 @@ struct Report<'a> {
 struct Judged {
     regret: Regret,
     cost_from: &'static str,
-    now: Option<HostRule>,
+    now: Option<Rule>,
 }
 
 fn judge(options: &Options, halts: &Halts) -> Judged {
@@ -178,11 +207,12 @@ fn judge(options: &Options, halts: &Halts) -> Judged {
         (None, Some(cost)) => (cost, "recording"),
         (None, None) => (COST, "default"),
     };
-    let now = tune::rule(halts).ok();
-    let rule = now.map(Rule::Host);
-    let rules = stock_rules(Side::Host, rule, cost);
+    // All are of one side.
+    let side = halts.vcpus.first().map_or(Side::Host, |vcpu| vcpu.side);
+    let now = tune::rule(halts);
+    let rules = stock_rules(side, now, cost);
     let costs = (cost, wake.unwrap_or(0));
-    Judged { regret: regret(halts, Side::Host, costs, &rules, rule), cost_from, now }
+    Judged { regret: regret(halts, side, costs, &rules, now), cost_from, now }
 }
 
 fn show(options: &Options, halts: &Halts) -> Result<Judged> {
@@ -228,21 +258,21 @@ fn text(halts: &Halts, report: &Report) -> String {
     text
 }
 
-/// Whether the rule in force, replayed, says what KVM traced.
+/// Whether the rule in force, replayed, says what was traced.
 fn replayed(verified: &[Option<Verified>]) -> String {
     let known: Vec<&Verified> = verified.iter().flatten().collect();
     if known.is_empty() {
-        return "KVM's own rule could not be replayed: its parameters are not known.".into();
+        return "The rule in force could not be replayed: it is not known.".into();
     }
     let sum = |of: &dyn Fn(&Verified) -> u64| known.iter().map(|one| of(one)).sum::<u64>();
     let (compared, changes) = (sum(&|one| one.compared), sum(&|one| one.changes));
     let unknown = sum(&|one| one.unknown);
     match known.iter().find_map(|one| one.difference.as_ref()) {
         Some(difference) => {
-            format!("KVM's own rule, replayed, differs from the trace: {difference}")
+            format!("The rule in force, replayed, differs from the trace: {difference}")
         }
         None => format!(
-            "KVM's own rule, replayed, is as traced: {compared} halts, {changes} changes of the \
+            "The rule in force, replayed, is as traced: {compared} halts, {changes} changes of the \
              limit ({unknown} halts before the first known limit)."
         ),
     }
@@ -252,7 +282,7 @@ fn replayed(verified: &[Option<Verified>]) -> String {
 /// wrong.
 fn apply(subject: &Subject, before: &Judged, halts: &Halts) -> Result<ExitCode> {
     let advice = before.regret.advice.as_ref().context("nothing halted")?;
-    let (Rule::Host(rule), Some(now)) = (advice.rule, before.now) else {
+    let (Rule::Host(rule), Some(Rule::Host(now))) = (advice.rule, before.now) else {
         bail!("the rule in force is not known\nhint: change no parameter while it is recorded");
     };
     if rule == now {

@@ -4,7 +4,7 @@
 use super::{
     recording::{Halt, Traced},
     rule::{Floor, GuestRule, HostRule, LearnedRule, Rule},
-    window::Window,
+    window::{known, Window},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,14 @@ impl Policy {
             }
             Policy::Learned(rule, window) => {
                 // It was known how long that would take: the window is for what is not.
-                if met.deadline_ns.is_some_and(|deadline| deadline <= u64::from(rule.cost)) {
+                if reached(rule, met.deadline_ns).is_some() {
                     return None;
                 }
+                // To poll would have been shorter by what it takes to wake up.
+                let ns = met.ns - met.blocked_ns.min(u64::from(rule.cost / 2));
                 let now = usize::from(window.after);
                 let old = window.past[now].ns;
-                let chosen = window.note(met.ns, rule.max, rule.cost);
+                let chosen = window.note(ns, rule.max, rule.cost);
                 chosen.then(|| Traced { old, new: window.past[now].ns })
             }
             Policy::Fixed(_) => None,
@@ -107,7 +109,7 @@ impl Policy {
 
 /// A deadline that is polled for instead of the window.
 fn reached(rule: &LearnedRule, deadline: Option<u64>) -> Option<u64> {
-    deadline.filter(|deadline| *deadline <= u64::from(rule.max.min(rule.cost)))
+    deadline.filter(|deadline| known(*deadline, rule.max, rule.cost))
 }
 
 fn host(rule: &HostRule, limit: &mut u32, met: &Met) -> Option<Traced> {

@@ -132,6 +132,12 @@ fn a_late_timer_is_waited_for_and_teaches_the_window_nothing() {
     assert_eq!(policy.learn(&Met { deadline_ns: Some(8_000), ..met(7_500) }), None);
     let traced = policy.learn(&Met { deadline_ns: Some(10_001), ..met(7_500) });
     assert_eq!(traced, Some(Traced { old: 0, new: 10_000 }));
+    // A timer that is too far off to be polled for is no reason to learn nothing.
+    let mut dear = Policy::new(Rule::Learned(LearnedRule { max: 50_000, cost: 400_000 }));
+    for _ in 0..20 {
+        dear.learn(&Met { deadline_ns: Some(200_000), ..met(20_000) });
+    }
+    assert!((20_000..=50_000).contains(&dear.limit(&halt(200_000))));
     // No poll is longer than allowed.
     let mut short = Policy::new(Rule::Learned(LearnedRule { max: 9_000, cost: 10_000 }));
     assert_eq!((short.limit(&halt(8_000)), short.patience(&halt(8_000))), (8_000, Some(1_000)));

@@ -68,6 +68,12 @@ impl Past {
     }
 }
 
+/// A timer ends the halt at `deadline`, and that is cheaper than to block: there is nothing to
+/// guess, and nothing to note afterwards.
+pub fn known(deadline: u64, max: u32, cost: u32) -> bool {
+    deadline <= u64::from(max.min(cost).min(MAX_COST))
+}
+
 impl Window {
     /// Returns whether the window was chosen anew.
     pub fn note(&mut self, ns: u64, max: u32, cost: u32) -> bool {
@@ -94,7 +100,7 @@ impl Window {
 
     /// How long to poll, if a timer ends the halt at `deadline`; `u64::MAX` for none.
     pub fn limit(&self, deadline: u64, max: u32, cost: u32) -> u32 {
-        if deadline <= u64::from(max.min(cost)) {
+        if known(deadline, max, cost) {
             return deadline as u32;
         }
         self.past[usize::from(self.after)].ns.min(max)

@@ -7,7 +7,7 @@ use crate::{
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
-use aya::{programs::TracePoint, Ebpf, EbpfLoader};
+use aya::{programs::TracePoint, Ebpf};
 use std::os::fd::{AsFd, AsRawFd};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
@@ -66,19 +66,9 @@ impl Programs {
         )?;
         let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
 
-        let mut loader = EbpfLoader::new();
-        for (name, offset) in &globals {
-            loader.set_global(name, offset, true);
-        }
-        loader.set_global("vcpu_timer_fn", &timer, true).set_global(
-            "vcpu_tick_timer_fn",
-            &tick_timer,
-            true,
-        );
-        let mut ebpf = loader.load(OBJECT).context(
-            "cannot load the BPF programs that count exits\n\
-            hint: be root, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
-        )?;
+        let addresses = [("vcpu_timer_fn", timer), ("vcpu_tick_timer_fn", tick_timer)];
+        let mut ebpf =
+            bpf::load(OBJECT, &globals, &addresses).context("exits cannot be counted")?;
         bpf::attach(&mut ebpf, tracefs.present(EVENTS)?)?;
         Ok(Programs { ebpf, ticks })
     }

@@ -121,7 +121,8 @@ fn poll_no_longer_than_allowed(halt: &mut Halt) {
     }
 }
 
-fn waker(vector: u32) -> Waker {
+/// Of whom an interrupt with this vector is; 0 is none.
+pub fn waker(vector: u32) -> Waker {
     match cycle::Waker::of_vector(vector) {
         _ if vector == 0 => Waker::Unknown,
         cycle::Waker::Timer => Waker::Timer,

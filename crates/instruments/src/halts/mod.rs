@@ -8,16 +8,15 @@ mod gather;
 mod program;
 mod raw;
 
-use crate::Instrument;
-use anyhow::{bail, Context, Result};
-use aya::{
-    maps::{Array, RingBuf},
-    Ebpf,
-};
+use crate::{bpf, clock::now_ns, Instrument};
+use anyhow::{bail, Result};
+use aya::Ebpf;
+pub use gather::waker;
+
 use gather::{gather, Recorded};
 use paratick_core::halts::{Floor, Halts, HostRule, Rule};
 use raw::{Record, HALT_LOST};
-use std::{fs, mem::size_of, path::Path};
+use std::{fs, path::Path};
 
 /// KVM's parameters (virt/kvm/kvm_main.c).
 const PARAMETERS: &str = "/sys/module/kvm/parameters";
@@ -44,7 +43,7 @@ impl Instrument for HaltRecorder {
     /// Fails if a halt could not be recorded: without it nothing can be replayed.
     fn read(&mut self) -> Result<Halts> {
         self.drain()?;
-        let lost = self.lost()?;
+        let lost = bpf::state(&self.ebpf, HALT_LOST)?;
         if lost != 0 {
             bail!(
                 "{lost} halts found no room in the recording\n\
@@ -66,32 +65,8 @@ impl Instrument for HaltRecorder {
 impl HaltRecorder {
     /// Takes what is in the ring, so that a long recording does not fill it.
     pub fn drain(&mut self) -> Result<()> {
-        let map = self.ebpf.map_mut("records").context("no BPF map records")?;
-        let mut ring = RingBuf::try_from(map)?;
-        while let Some(bytes) = ring.next() {
-            self.records.push(record(&bytes)?);
-        }
-        Ok(())
+        bpf::drain(&mut self.ebpf, &mut self.records)
     }
-
-    fn lost(&self) -> Result<u64> {
-        let state: Array<_, u64> =
-            Array::try_from(self.ebpf.map("state").context("no BPF map state")?)?;
-        Ok(state.get(&HALT_LOST, 0)?)
-    }
-}
-
-fn record(bytes: &[u8]) -> Result<Record> {
-    if bytes.len() != size_of::<Record>() {
-        bail!("a record of {} bytes, where {} were meant", bytes.len(), size_of::<Record>());
-    }
-    // SAFETY: plain integers; the length was checked, and nothing is said of the alignment.
-    Ok(unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
-}
-
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// KVM's rule, with the parameters of a folder.

@@ -7,7 +7,7 @@ use crate::{
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
-use aya::{Ebpf, EbpfLoader};
+use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/halts.bpf.o"));
 
@@ -43,15 +43,8 @@ pub fn load() -> Result<Ebpf> {
     let timer = function_address("apic_timer_fn")?
         .context("deadlines cannot be recorded: no apic_timer_fn in /proc/kallsyms")?;
     let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
-    let mut loader = EbpfLoader::new();
-    for (name, offset) in &offsets {
-        loader.set_global(name, offset, true);
-    }
-    loader.set_global("vcpu_timer_fn", &timer, true);
-    let mut ebpf = loader.load(OBJECT).context(
-        "cannot load the BPF programs that record halts\n\
-         hint: be root, on a kernel of 5.8 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
-    )?;
+    let mut ebpf = bpf::load(OBJECT, &offsets, &[("vcpu_timer_fn", timer)])
+        .context("halts cannot be recorded")?;
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
 }
