@@ -330,6 +330,7 @@ impl<'de> Deserialize<'de> for HostSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::halts::HostRule;
     use crate::mode::{Polling, TickMode};
     use proptest::prelude::*;
 
