@@ -2,7 +2,10 @@
 //! `paratick bench quick` for real: what it counts, and what an interrupt leaves.
 
 use crate::support::{kernel, mode, PATIENCE};
-use paratick_core::results::{self, Figure, Results};
+use paratick_core::{
+    results::{self, Figure, Results},
+    subject::Subject,
+};
 use std::{
     fs,
     path::Path,
@@ -56,6 +59,34 @@ fn an_interrupted_bench_keeps_its_guests_and_goes_on_where_it_was() {
     assert!(all.is_complete());
     assert_eq!(all.cells[0].samples()[0], kept.cells[0].samples()[0]);
     check_counts(&all);
+}
+
+/// In a guest whose host polls by the article's rule to the letter, and in one that polls itself.
+#[test]
+fn polling_is_measured_with_the_limits_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "polling", "--quick", "--rounds", "1", "--workloads", "exponential"]);
+    bench.args(["--modes", "tickless,tickless+poll-50k", "--halt-poll", "none,paper-floor"]);
+    bench.arg("--kernel").arg(kernel()).arg("--output").arg(&file).stdout(Stdio::null());
+    assert_eq!(bench.status().unwrap().code(), Some(0));
+    let all = read(&file);
+    let halts = |subject: &str| {
+        let cell = all.cell("exponential", subject.parse::<Subject>().unwrap()).unwrap();
+        cell.readings.halts.clone().expect("recorded in the first guest")
+    };
+    let (none, floor) = (halts("tickless"), halts("tickless halt-poll=paper-floor"));
+    println!("{none:?}\n{floor:?}");
+    assert!(none.tally.halts >= 1000 && none.tally.blocks == none.tally.halts);
+    assert_eq!(none.tally.limits.keys().collect::<Vec<_>>(), [&0]);
+    // It never goes below 10 us, and is there most of the time.
+    assert_eq!(floor.tally.limits.first_key_value().map(|(limit, _)| *limit), Some(10_000));
+    assert!(floor.share_at(10_000) > floor.share_at(160_000));
+    assert!(floor.tally.hits > 0 && floor.tally.wasted_ns > 0);
+    // What polls itself has switched the host's polling off.
+    let itself = halts("tickless+poll-50k halt-poll=paper-floor");
+    assert_eq!(itself.tally.hits, 0, "{itself:?}");
 }
 
 /// Every sample has both counts, and they are equal.

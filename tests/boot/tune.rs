@@ -25,12 +25,6 @@ fn recorded(host: &Host, guest: &Guest, name: &str, work: &str) -> Halts {
     tune::record(host, &Load::Command { guest, argv: &argv, limit: PATIENCE }).unwrap()
 }
 
-fn tally(halts: &Halts) -> Tally {
-    let mut sum = Tally::default();
-    halts.vcpus.iter().for_each(|vcpu| sum.merge(&Tally::of(vcpu)));
-    sum
-}
-
 /// The sum over all guests that a host has had.
 fn statistic(host: &Host, name: &str) -> u64 {
     let file = format!("/sys/kernel/debug/kvm/{name}");
@@ -53,7 +47,10 @@ fn kvms_own_rule_replayed_says_what_was_traced() {
                 compared += verified.compared;
                 changes += verified.changes;
             }
-            println!("{name} {workload}: {compared} halts, {changes} changes; {:?}", tally(&halts));
+            println!(
+                "{name} {workload}: {compared} halts, {changes} changes; {:?}",
+                Tally::of_all(&halts)
+            );
             assert!(compared >= 100 && changes > 0, "{name} {workload}");
         }
     }
@@ -106,7 +103,7 @@ fn every_halt_is_recorded() {
     let halts = recorded(&host, &guest, "sleep", "400");
     let [attempted, successful] =
         [0, 1].map(|nth: usize| statistic(&host, names[nth]) - before[nth]);
-    let tally = tally(&halts);
+    let tally = Tally::of_all(&halts);
     println!("{tally:?}; KVM: {attempted} polls, {successful} hits");
     // The guest also halts before its window and after it.
     let close = |all: u64, seen: u64| (all - 40..=all).contains(&seen);
@@ -136,7 +133,7 @@ fn polling_on_the_host_saves_no_exit() {
         println!("{name}: {} halts among exits, {timers} recorded", halts_of(&exits));
         // Those of the 300 sleeps, and some of the guest's own.
         assert!((295..=400).contains(&timers), "{timers}");
-        measured.push((exits, tally(&halts)));
+        measured.push((exits, Tally::of_all(&halts)));
     }
     let [(none, never), (default, polled)] = &measured[..] else { unreachable!() };
     assert!(none.exits.abs_diff(default.exits) <= none.exits / 20, "{none:?} {default:?}");

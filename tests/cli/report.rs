@@ -65,6 +65,17 @@ fn programs_and_time_lines_are_told() {
     insta::assert_snapshot!(words(&page(folder.path(), &files)));
 }
 
+#[test]
+fn halt_polling_is_told() {
+    let folder = TempDir::new().unwrap();
+    let file = synthetic::write(folder.path(), "polling.json", &synthetic::polling());
+    let page = page(folder.path(), &[file]);
+    let section = page.split_once("<h2 id=\"polling\">").unwrap().1;
+    let section = section.split_once("<h2 id=\"method\">").unwrap().0;
+    assert_eq!(section.matches("<figure ").count(), 4);
+    insta::assert_snapshot!(words(&format!("<body>{section}")));
+}
+
 fn one(folder: &Path, name: &'static str, cost: Option<u32>) -> PathBuf {
     let file = format!("{name}-{}.json", cost.unwrap_or(0));
     synthetic::write(folder, &file, &made(name, cost))
@@ -98,6 +109,7 @@ fn a_whole_evaluation_has_every_section_in_order() {
         "cycle",
         "sensitivity",
         "quick",
+        "polling",
         "method",
     ];
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));

@@ -8,7 +8,7 @@ use crate::{
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
     catalogue::programs,
-    mode::{Mode, Polling, TickMode},
+    mode::{Mode, Polling, TickMode, POLLINGS},
     results::Figure,
     workload::WORKLOADS,
 };
@@ -60,18 +60,16 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
 }
 
 fn modes() -> String {
-    let parameters = |tick, poll| Mode { tick, poll }.kernel_parameters();
-    let tick = TickMode::ALL
-        .map(|tick| item(tick.name(), tick.row().about, &parameters(tick, Polling::Off)));
-    let polls = [Polling::Stock, Polling::Learned].map(|poll| {
-        let row = poll.row();
+    let parameters = |tick| Mode { tick, poll: Polling::Off }.kernel_parameters();
+    let tick = TickMode::ALL.map(|tick| item(tick.name(), tick.row().about, &parameters(tick)));
+    let polls = POLLINGS.iter().filter(|row| row.polling != Polling::Off).map(|row| {
         let about = format!("with any of these, as in `paratick{}`: {}", row.suffix, row.about);
-        item(row.suffix, &about, &parameters(TickMode::Paratick, poll))
+        item(row.suffix, &about, &row.polling.parameters())
     });
-    [tick.join("\n"), polls.join("\n")].join("\n")
+    tick.into_iter().chain(polls).collect::<Vec<_>>().join("\n")
 }
 
-fn item(name: &str, about: &str, parameters: &[&str]) -> String {
+fn item(name: &str, about: &str, parameters: &[String]) -> String {
     let parameters = match parameters {
         [] => "No kernel parameters.".to_string(),
         some => format!("Kernel parameters: `{}`.", some.join(" ")),

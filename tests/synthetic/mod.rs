@@ -6,8 +6,10 @@
 #![allow(dead_code)]
 
 mod cycle;
+mod polling;
 
 pub use cycle::timeline;
+pub use polling::polling;
 
 use paratick_core::{
     cause::Cause,
@@ -93,6 +95,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
         let file = format!("{name}-{guests}x{vcpus}-{}.json", cost.unwrap_or(0));
         files.push(write(folder, &file, &results(&bench)));
     }
+    files.push(write(folder, "polling.json", &polling()));
     let path = folder.join("timeline.json");
     fs::write(&path, timeline()).unwrap();
     files.push(path);

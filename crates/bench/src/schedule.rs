@@ -5,6 +5,7 @@
 use anyhow::Result;
 use paratick_core::{
     event::{Event, Events, Step, Warning},
+    halts::RunHalts,
     idle::IdleEntries,
     mode::TickMode,
     results::{Boot, Fault, Plan, PlannedWorkload, Problem, Results, Sample},
@@ -28,10 +29,16 @@ pub fn counts_idle_entries(boot: Boot, plan: &Plan) -> bool {
     plan.idle_entries && stops && boot.round == 1 && first == Some(&boot.subject)
 }
 
+/// Whether halts are recorded in its guest: in the first of every subject.
+pub fn records_halts(boot: Boot, plan: &Plan) -> bool {
+    plan.halts && boot.round == 1
+}
+
 /// How many runs its guest makes; a boot counts as one.
 fn runs(boot: Boot, plan: &Plan) -> u64 {
-    let again = if counts_idle_entries(boot, plan) { plan.workloads.len() as u64 } else { 0 };
-    per_guest(plan) + again
+    let again = [counts_idle_entries(boot, plan), records_halts(boot, plan)];
+    let again = again.into_iter().filter(|again| *again).count();
+    per_guest(plan) + (again * plan.workloads.len()) as u64
 }
 
 /// What one guest gave.
@@ -40,6 +47,8 @@ pub struct Measured {
     pub samples: Vec<(PlannedWorkload, Sample)>,
     /// By workload, where they were counted.
     pub idle_entries: Vec<(String, IdleEntries)>,
+    /// By workload, where they were recorded.
+    pub halts: Vec<(String, RunHalts)>,
     /// As it was started.
     pub command_line: Vec<String>,
     /// As `uname -r` says in it.
@@ -103,7 +112,7 @@ pub fn measure(
 /// What a worker has to say.
 enum Message {
     Ran,
-    Done { worker: usize, boot: Boot, measured: Result<Measured> },
+    Done { worker: usize, boot: Boot, measured: Box<Result<Measured>> },
 }
 
 /// Measures one boot after the other on one worker, until no more come.
@@ -115,7 +124,7 @@ fn serve(
 ) {
     for boot in turns {
         // Nobody listens any more once the results cannot be written: then nothing is to be told.
-        let measured = measurer.measure(boot, &mut || drop(tell.send(Message::Ran)));
+        let measured = Box::new(measurer.measure(boot, &mut || drop(tell.send(Message::Ran))));
         let done = Message::Done { worker, boot, measured };
         if tell.send(done).is_err() {
             return;
@@ -158,7 +167,7 @@ impl Schedule<'_, '_> {
                     Message::Ran => self.clock.ran(self.events),
                     Message::Done { worker, boot, measured } => {
                         free.push(worker);
-                        self.done(boot, measured)?;
+                        self.done(boot, *measured)?;
                     }
                 }
             } else if !self.extend() {
@@ -262,6 +271,9 @@ fn take(results: &mut Results, boot: Boot, measured: Measured, events: Events) {
     }
     for (workload, entries) in measured.idle_entries {
         results.set_idle_entries(&workload, boot.subject, entries);
+    }
+    for (workload, halts) in measured.halts {
+        results.set_halts(&workload, boot.subject, halts);
     }
 }
 

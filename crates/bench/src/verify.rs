@@ -4,16 +4,22 @@
 //! not know are ignored silently: an unpatched guest would be measured under a false name.
 
 use anyhow::{bail, Result};
-use paratick_core::mode::{Mode, Polling};
+use paratick_core::{
+    halts::GuestRule,
+    mode::{Mode, Polling},
+    subject::HostSetting,
+};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
 
-/// Four lines, by the shell alone: every other program would take a second to load.
+/// A line for each, by the shell alone: every other program would take a second to load.
 const PROBE: &str = "\
 read -r ticks 2>/dev/null </sys/devices/system/cpu/virtual_tick/active; echo \"$ticks\"
 read -r until 2>/dev/null </sys/devices/system/cpu/virtual_tick/halt_until_active; echo \"$until\"
 read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"
-read -r learn 2>/dev/null </sys/module/haltpoll/parameters/guest_halt_poll_learn; echo \"$learn\"";
+read -r learn 2>/dev/null </sys/module/haltpoll/parameters/guest_halt_poll_learn; echo \"$learn\"
+for name in $RULE; do value=
+read -r value 2>/dev/null </sys/module/haltpoll/parameters/$name; echo \"$value\"; done";
 
 /// Parameters that make a kernel with the series behave as one without.
 const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
@@ -30,11 +36,15 @@ struct Observed {
     idle_driver: String,
     /// `Y` where its governor learns for how long to poll; empty where it cannot.
     learns: String,
+    /// The values of [`GuestRule::parameters`], in their order.
+    rule: Vec<String>,
     unknown_parameters: String,
 }
 
 pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
-    let probe = Exec::new(["sh", "-c", PROBE]).timeout(Duration::from_secs(60));
+    let names = GuestRule::DEFAULT.parameters().map(|(name, _)| name).join(" ");
+    let mut probe = Exec::new(["sh", "-c", PROBE]).timeout(Duration::from_secs(60));
+    probe.env.push(("RULE".into(), names));
     let probed = guest.exec(probe)?.stdout;
     let unknown = &guest.ready().unknown_parameters;
     let said = parse(&String::from_utf8_lossy(&probed), unknown);
@@ -50,20 +60,28 @@ pub fn check_host(host: &Host) -> Result<()> {
         let exec = Exec::new(["cat", row.file]).timeout(Duration::from_secs(60));
         let said = host.exec(exec)?.stdout;
         let said = String::from_utf8_lossy(&said);
-        if said.trim() != wanted.to_string() {
-            bail!(
-                "the host's {} is '{}' where {wanted} {} should be ({})\n\
-                 hint: on this machine, set \
-                 it with: echo {wanted} > {}",
-                row.name,
-                said.trim(),
-                row.unit,
-                row.file,
-                row.file
-            );
+        if is_in_effect(row, wanted, said.trim()) {
+            continue;
         }
+        let hint = match row.needs {
+            Some(series) => format!("--host-kernel must name one with the series {series}"),
+            None => format!("on this machine, set it with: echo {wanted} > {}", row.file),
+        };
+        bail!(
+            "the host's {} is '{}' where {wanted} {} should be ({})\nhint: {hint}",
+            row.name,
+            said.trim(),
+            row.unit,
+            row.file,
+        );
     }
     Ok(())
+}
+
+/// A kernel that does not know a setting has its default.
+fn is_in_effect(row: &HostSetting, wanted: u64, said: &str) -> bool {
+    let unknown = row.needs.is_some() && said.is_empty();
+    said == wanted.to_string() || (unknown && wanted == row.default)
 }
 
 fn parse(probed: &str, unknown_parameters: &str) -> Observed {
@@ -74,6 +92,7 @@ fn parse(probed: &str, unknown_parameters: &str) -> Observed {
         halt_until: next(),
         idle_driver: next(),
         learns: next(),
+        rule: GuestRule::DEFAULT.parameters().map(|_| next()).into(),
         unknown_parameters: unknown_parameters.into(),
     }
 }
@@ -90,6 +109,7 @@ fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
         .or_else(|| wrong_cpus("halt-until", &said.halt_until, due(row.halt_until)))
         .or_else(|| wrong_driver(mode, said))
         .or_else(|| wrong_learning(mode, said))
+        .or_else(|| wrong_rule(mode, said))
 }
 
 /// That the kernel does not know one that the mode needs.
@@ -98,8 +118,9 @@ fn unknown_parameter(mode: Mode, said: &Observed) -> Option<String> {
         |parameter: &str| said.unknown_parameters.split(' ').any(|one| one == parameter);
     // On a kernel without the series there is nothing that these would have to undo.
     let stock = is_unknown("no-paratick");
-    let has_nothing_to_undo = |one: &&str| *one == UNDO_HALT_UNTIL || (stock && UNDO.contains(one));
-    let mut needed = mode.kernel_parameters().into_iter().filter(|one| !has_nothing_to_undo(one));
+    let has_nothing_to_undo = |one: &str| one == UNDO_HALT_UNTIL || (stock && UNDO.contains(&one));
+    let needed = mode.kernel_parameters();
+    let mut needed = needed.iter().filter(|one| !has_nothing_to_undo(one));
     let unknown = needed.find(|one| is_unknown(one))?;
     Some(format!(
         "its kernel does not know the parameter {unknown}\nhint: --kernel must name one with the \
@@ -140,9 +161,23 @@ fn wrong_learning(mode: Mode, said: &Observed) -> Option<String> {
     })
 }
 
+fn wrong_rule(mode: Mode, said: &Observed) -> Option<String> {
+    let Polling::By(rule) = mode.poll else {
+        return None;
+    };
+    let pairs = rule.parameters().into_iter().zip(&said.rule);
+    let mut wrong = pairs.filter(|((_, due), found)| due != *found);
+    let ((name, due), found) = wrong.next()?;
+    Some(format!(
+        "{name} is '{found}' where {due} should be\nhint: --kernel must name one with \
+         CONFIG_CPU_IDLE_GOV_HALTPOLL"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paratick_core::subject::HOST_SETTINGS;
 
     fn fault_of(mode: &str, (probed, unknown): (&str, &str)) -> Option<String> {
         fault(mode.parse().unwrap(), 2, &parse(probed, unknown))
@@ -152,6 +187,8 @@ mod tests {
     const TICKS: (&str, &str) = ("0-1\n\nhaltpoll\n", "HOME=/ TERM=linux");
     const UNTIL: (&str, &str) = ("0-1\n0-1\nhaltpoll\n", "HOME=/ TERM=linux");
     const LEARNS: (&str, &str) = ("0-1\n0-1\nhaltpoll\nY\n", "HOME=/ TERM=linux");
+    const RULE: (&str, &str) =
+        ("0-1\n0-1\nhaltpoll\nN\n50000\n2\n10000\n2\nY\n", "HOME=/ TERM=linux");
     const STOCK: (&str, &str) =
         ("\n\n\n", "no-paratick tick_restart_twice tickless_stop no-halt-until HOME=/");
 
@@ -163,6 +200,26 @@ mod tests {
         assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
         assert_eq!(fault_of("paratick+poll", UNTIL), None);
         assert_eq!(fault_of("paratick+learn", LEARNS), None);
+        assert_eq!(fault_of("paratick+poll-50k", RULE), None);
+    }
+
+    #[test]
+    fn a_rule_that_is_not_in_force_is_told() {
+        let fault = fault_of("paratick+poll:50000:2:10000:2:n", RULE).unwrap();
+        assert!(fault.starts_with("guest_halt_poll_allow_shrink is 'Y' where N"), "{fault}");
+        let fault = fault_of("paratick+poll-0", RULE).unwrap();
+        assert!(fault.starts_with("guest_halt_poll_ns is '50000' where 0"), "{fault}");
+        // Without the module.
+        assert!(fault_of("paratick+poll-0", UNTIL).unwrap().contains("'' where 0"));
+    }
+
+    #[test]
+    fn only_a_setting_of_a_series_may_be_unknown_and_only_at_its_default() {
+        let row = |name| HOST_SETTINGS.iter().find(|row| row.name == name).unwrap();
+        assert!(is_in_effect(row("halt-poll"), 5, "5") && !is_in_effect(row("halt-poll"), 0, ""));
+        let floor = row("halt-poll-floor");
+        assert!(is_in_effect(floor, 0, "") && is_in_effect(floor, 2, "2"));
+        assert!(!is_in_effect(floor, 2, "") && !is_in_effect(floor, 0, "2"));
     }
 
     #[test]

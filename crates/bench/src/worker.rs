@@ -3,7 +3,7 @@
 
 use super::{
     sample,
-    schedule::{counts_idle_entries, Measured, Worker},
+    schedule::{counts_idle_entries, records_halts, Measured, Worker},
     settings::Settings,
     verify,
     workloads::{self, Completed, Run},
@@ -80,22 +80,29 @@ impl HostWorker<'_> {
         let Completed { runs, mut problems, hung } =
             workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?;
         let samples = on.join(&guests, &runs, boot)?;
+        let through: Vec<&Run> = match hung {
+            None => runs.iter().filter(|run| run.repeat == plan.repeats).collect(),
+            Some(_) => Vec::new(),
+        };
+        let once_more = |run: bool| through.iter().filter(move |_| run);
         let mut idle_entries = Vec::new();
-        if counts_idle_entries(boot, &plan) && hung.is_none() {
-            let through = runs.iter().filter(|run| run.repeat == plan.repeats);
-            for run in through {
-                match workloads::idle_entries(&guests, &agent, run)? {
-                    Ok(entries) => idle_entries.push(entries),
-                    Err(problem) => problems.push(problem),
-                }
-                ran();
-            }
+        for run in once_more(counts_idle_entries(boot, &plan)) {
+            let counted = workloads::idle_entries(&guests, &agent, run)?;
+            counted.map_or_else(|fault| problems.push(fault), |one| idle_entries.push(one));
+            ran();
+        }
+        let mut halts = Vec::new();
+        for run in once_more(records_halts(boot, &plan)) {
+            let recorded = workloads::halts(&on.host, &guests, &agent, run)?;
+            recorded.map_or_else(|fault| problems.push(fault), |one| halts.push(one));
+            ran();
         }
         // Again: a guest whose virtual ticks stay away goes back to its own.
         in_effect()?;
         let measured = Measured {
             samples,
             idle_entries,
+            halts,
             command_line: guests[0].command_line().to_vec(),
             kernel: guests[0].ready().kernel.clone(),
             problems,

@@ -5,14 +5,17 @@ use super::{prepared::Prepared, sample};
 use anyhow::Result;
 use paratick_core::{
     catalogue::{programs, workloads},
+    halts::RunHalts,
     idle::IdleEntries,
     results::{Doing, Fault, Plan, PlannedWorkload},
     workload::Report,
 };
+use paratick_instruments::halts::HaltRecorder;
 use paratick_machine::{
     exec::{Exec, ExecResult},
     failure::Failure,
     guest::Guest,
+    host::Host,
 };
 use std::{thread, time::Duration};
 
@@ -143,6 +146,27 @@ pub fn idle_entries(
         sum.add(entries);
     }
     Ok(Ok((workload.workload.clone(), sum)))
+}
+
+/// Lets a run's workload run once more, and says how its guests' vCPUs halted meanwhile.  To record
+/// takes time, too.
+pub fn halts(
+    host: &Host,
+    guests: &[Guest],
+    agent: &str,
+    run: &Run,
+) -> Result<Result<(String, RunHalts), Fault>> {
+    let workload = &run.workload;
+    host.start::<HaltRecorder>()?;
+    let again = |guest: &Guest| run_one(guest, agent, workload, 0, &[]);
+    let ran = in_each(guests, again)?;
+    let halts = host.read::<HaltRecorder>();
+    host.stop::<HaltRecorder>()?;
+    Ok(match (ran, halts) {
+        (Ok(_), Ok(halts)) => Ok((workload.workload.clone(), RunHalts::of(&halts))),
+        (Err(why), _) => Err(failed(workload, Doing::RecordingHalts, why)),
+        (_, Err(why)) => Err(failed(workload, Doing::RecordingHalts, format!("{why:#}"))),
+    })
 }
 
 /// What a guest said; the text is why its workload failed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tick modes and idle modes of a guest, and the kernel parameters that select them.
 
+use crate::halts::GuestRule;
 use std::{fmt, str::FromStr};
 
 /// How a guest's kernel keeps its scheduler tick; [`TICK_MODES`] says the rest.
@@ -13,7 +14,7 @@ pub enum TickMode {
     Paratick,
 }
 
-/// Whether a guest polls for work before it halts (cpuidle-haltpoll); [`POLLINGS`] says the rest.
+/// Whether a guest polls for work before it halts (cpuidle-haltpoll), and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Polling {
     Off,
@@ -21,6 +22,8 @@ pub enum Polling {
     Stock,
     /// For how long, is learned.
     Learned,
+    /// By the governor's rule with these parameters.
+    By(GuestRule),
 }
 
 /// A tick mode, with or without guest halt polling; written `paratick+poll`.
@@ -30,42 +33,45 @@ pub struct Mode {
     pub poll: Polling,
 }
 
-/// One row of the table of ways to poll.
+/// A way to poll that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollingRow {
     pub polling: Polling,
     /// What follows the tick mode's name.
     pub suffix: &'static str,
     pub about: &'static str,
-    pub parameters: &'static [&'static str],
-    /// As [`TickModeRow::needs`].
-    pub needs: Option<&'static str>,
 }
 
-/// In the order of [`Polling`].
-pub const POLLINGS: [PollingRow; 3] = [
-    PollingRow {
-        polling: Polling::Off,
-        suffix: "",
-        about: "the guest halts at once",
-        parameters: &[],
-        needs: None,
-    },
+pub const POLLINGS: [PollingRow; 5] = [
+    PollingRow { polling: Polling::Off, suffix: "", about: "the guest halts at once" },
     PollingRow {
         polling: Polling::Stock,
         suffix: "+poll",
         about: "the guest polls for work before it halts",
-        parameters: &["cpuidle_haltpoll.force=1"],
-        needs: None,
     },
     PollingRow {
         polling: Polling::Learned,
         suffix: "+learn",
         about: "the same, for as long as would have cost least of late, or not at all",
-        parameters: &["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"],
-        needs: Some("halt-polling"),
+    },
+    PollingRow {
+        polling: Polling::By(GuestRule { max: 50_000, grow_start: 10_000, ..GuestRule::DEFAULT }),
+        suffix: "+poll-50k",
+        about: "the same as `+poll`, for at most 50 us and from 10 us on",
+    },
+    PollingRow {
+        polling: Polling::By(GuestRule { max: 0, ..GuestRule::DEFAULT }),
+        suffix: "+poll-0",
+        about: "the driver is there and never polls; its governor stops the tick before each halt",
     },
 ];
+
+/// The driver polls on hosts that do not ask for it, too.
+const FORCED: &str = "cpuidle_haltpoll.force=1";
+/// Begins the suffix of [`Polling::By`] where it has no name; its numbers follow.
+const BY: &str = "+poll:";
+/// What follows it.
+pub const BY_FORM: &str = "+poll:NS:GROW:START:SHRINK:y";
 
 /// One row of the table of tick modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,88 +166,177 @@ impl TickMode {
 }
 
 impl Polling {
-    pub const ALL: [Polling; 3] = [Polling::Off, Polling::Stock, Polling::Learned];
+    /// Its row, where it has a name.
+    pub fn named(self) -> Option<&'static PollingRow> {
+        POLLINGS.iter().find(|row| row.polling == self)
+    }
 
-    pub fn row(self) -> &'static PollingRow {
-        &POLLINGS[self as usize]
+    /// The guest's kernel parameters.
+    pub fn parameters(self) -> Vec<String> {
+        match self {
+            Polling::Off => Vec::new(),
+            Polling::Stock => vec![FORCED.into()],
+            Polling::Learned => vec![FORCED.into(), "haltpoll.guest_halt_poll_learn=1".into()],
+            Polling::By(rule) => {
+                let values = rule.parameters().into_iter();
+                let values = values.map(|(name, value)| format!("haltpoll.{name}={value}"));
+                [FORCED.into()].into_iter().chain(values).collect()
+            }
+        }
+    }
+
+    fn of_suffix(suffix: &str) -> Option<Polling> {
+        let named = POLLINGS.iter().find(|row| row.suffix == suffix).map(|row| row.polling);
+        named.or_else(|| rule(suffix.strip_prefix(BY)?).map(Polling::By))
+    }
+}
+
+/// `50000:2:10000:2:y`: the limit, what it grows by, grows from and shrinks by, and whether it may
+/// shrink at all.
+fn rule(text: &str) -> Option<GuestRule> {
+    let (numbers, shrinks) = text.rsplit_once(':')?;
+    let allow_shrink = match shrinks {
+        "y" => true,
+        "n" => false,
+        _ => return None,
+    };
+    // A rule's own text has commas, which part one mode from the next.
+    if numbers.split(':').count() != 4 || numbers.contains(',') {
+        return None;
+    }
+    let rule: GuestRule = numbers.replace(':', ",").parse().ok()?;
+    Some(GuestRule { allow_shrink, ..rule })
+}
+
+impl fmt::Display for Polling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.named(), self) {
+            (Some(row), _) => f.write_str(row.suffix),
+            (None, Polling::By(rule)) => {
+                let GuestRule { max, grow, grow_start, shrink, allow_shrink } = rule;
+                let shrinks = if *allow_shrink { 'y' } else { 'n' };
+                write!(f, "{BY}{max}:{grow}:{grow_start}:{shrink}:{shrinks}")
+            }
+            (None, _) => Err(fmt::Error),
+        }
     }
 }
 
 impl Mode {
-    /// Does the guest poll for work before it halts?
+    /// Does the guest poll for work before it halts, or at least have the driver that could?
     pub fn polls(self) -> bool {
         self.poll != Polling::Off
     }
 
     /// The guest kernel parameters that select this mode.
-    pub fn kernel_parameters(self) -> Vec<&'static str> {
-        [self.tick.row().parameters, self.poll.row().parameters].concat()
+    pub fn kernel_parameters(self) -> Vec<String> {
+        let tick = self.tick.row().parameters.iter().map(|parameter| parameter.to_string());
+        tick.chain(self.poll.parameters()).collect()
     }
 
     /// The series of patches that the guest's kernel must have.
     pub fn needs(self) -> Option<&'static str> {
         // It lies on top of those that tick modes need.
-        self.poll.row().needs.or(self.tick.row().needs)
+        let learns = (self.poll == Polling::Learned).then_some("halt-polling");
+        learns.or(self.tick.row().needs)
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.tick.name(), self.poll.row().suffix)
+        write!(f, "{}{}", self.tick.name(), self.poll)
     }
 }
 
 /// A mode that does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no tick mode '{0}'\nhint: the modes are {names}, each also with +poll or +learn",
-    names = names())]
+#[error(
+    "no tick mode '{0}'\nhint: the modes are {names}, each also with {suffixes} or {BY_FORM} (n: \
+     it never shrinks)",
+    names = names(),
+    suffixes = suffixes()
+)]
 pub struct UnknownMode(pub String);
 
 fn names() -> String {
     TICK_MODES.map(|row| row.name).join(", ")
 }
 
+fn suffixes() -> String {
+    let suffixes = POLLINGS.iter().map(|row| row.suffix).filter(|suffix| !suffix.is_empty());
+    suffixes.collect::<Vec<_>>().join(", ")
+}
+
 impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let suffixed = [Polling::Stock, Polling::Learned]
-            .into_iter()
-            .find_map(|poll| text.strip_suffix(poll.row().suffix).map(|name| (name, poll)));
-        let (name, poll) = suffixed.unwrap_or((text, Polling::Off));
-        TickMode::ALL
-            .into_iter()
-            .find(|tick| tick.name() == name)
-            .map(|tick| Mode { tick, poll })
-            .ok_or_else(|| UnknownMode(text.to_string()))
+        let (name, suffix) = text.split_at(text.find('+').unwrap_or(text.len()));
+        let tick = TickMode::ALL.into_iter().find(|tick| tick.name() == name);
+        let mode = tick.zip(Polling::of_suffix(suffix)).map(|(tick, poll)| Mode { tick, poll });
+        mode.ok_or_else(|| UnknownMode(text.to_string()))
     }
 }
 
 crate::serde_as_text!(Mode);
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn every_mode_reads_back_as_it_is_written() {
-        for tick in TickMode::ALL {
-            for poll in Polling::ALL {
-                let mode = Mode { tick, poll };
-                assert_eq!(mode.to_string().parse(), Ok(mode));
-            }
+    pub fn modes() -> impl Strategy<Value = Mode> {
+        let numbers = (0..1_000_000_000u32, 0..4u32, 0..1_000_000_000u32, any::<u32>());
+        let rules =
+            (numbers, any::<bool>()).prop_map(|((max, grow, grow_start, shrink), allow_shrink)| {
+                Polling::By(GuestRule { max, grow, grow_start, shrink, allow_shrink })
+            });
+        let named = prop::sample::select(POLLINGS.map(|row| row.polling).to_vec());
+        let tick = prop::sample::select(TickMode::ALL.to_vec());
+        (tick, prop_oneof![named, rules]).prop_map(|(tick, poll)| Mode { tick, poll })
+    }
+
+    proptest! {
+        #[test]
+        fn every_mode_reads_back_as_it_is_written(mode in modes()) {
+            prop_assert_eq!(mode.to_string().parse(), Ok(mode));
         }
     }
 
     #[test]
     fn every_mode_has_its_own_row() {
         assert!(TickMode::ALL.iter().all(|tick| tick.row().tick == *tick));
-        assert!(Polling::ALL.iter().all(|polling| polling.row().polling == *polling));
+        assert!(POLLINGS.iter().all(|row| row.polling.named() == Some(row)));
+    }
+
+    #[test]
+    fn a_name_stands_for_its_parameters() {
+        let parameters = |mode: &str| mode.parse::<Mode>().unwrap().kernel_parameters().join(" ");
+        assert_eq!(parameters("paratick"), "");
+        assert_eq!(parameters("paratick+poll"), FORCED);
+        assert_eq!(parameters("tickless+poll-50k"), parameters("tickless+poll:50000:2:10000:2:y"));
+        let never = "cpuidle_haltpoll.force=1 haltpoll.guest_halt_poll_ns=0 \
+            haltpoll.guest_halt_poll_grow=2 haltpoll.guest_halt_poll_grow_start=50000 \
+            haltpoll.guest_halt_poll_shrink=2 haltpoll.guest_halt_poll_allow_shrink=Y";
+        assert_eq!(parameters("paratick+poll-0"), never);
     }
 
     #[test]
     fn an_unknown_mode_is_named_in_its_error() {
         assert_eq!("fast".parse::<Mode>(), Err(UnknownMode("fast".into())));
-        assert!("+poll".parse::<Mode>().is_err());
+        for bad in [
+            "+poll",
+            "tickless+",
+            "tickless+poll:",
+            "tickless+poll:default:y",
+            "tickless+poll:50000:2:10000:2",
+            "tickless+poll:50000:2:10000:2:keep",
+            "tickless+poll:50000:2:10000:2:keep:y",
+            "tickless+poll:50000,2,10000,2:y",
+            "tickless+poll:9999999999:2:10000:2:y",
+        ] {
+            let error = bad.parse::<Mode>().unwrap_err().to_string();
+            assert!(error.contains(bad) && error.contains("hint: "), "{error}");
+        }
     }
 }

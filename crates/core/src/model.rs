@@ -97,7 +97,7 @@ impl TickModel {
     pub fn of(mode: Mode) -> TickModel {
         match (mode.tick, mode.poll) {
             (TickMode::Periodic, _) => TickModel::Periodic,
-            (TickMode::TicklessStop, _) | (TickMode::Tickless, Polling::Stock) => {
+            (TickMode::TicklessStop, _) | (TickMode::Tickless, Polling::Stock | Polling::By(_)) => {
                 TickModel::TicklessStop
             }
             (TickMode::Tickless, Polling::Off | Polling::Learned) => TickModel::Tickless,

@@ -21,6 +21,7 @@ pub use sample::{HostCpuSample, Sample};
 
 use crate::{
     cycle::IdleCycle,
+    halts::RunHalts,
     idle::IdleEntries,
     mode::{Mode, Polling, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
@@ -39,7 +40,8 @@ pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
     pub tool_version: String,
-    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`.
+    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`,
+    /// `polling`.
     pub bench: String,
     /// The command line that made it; empty: it was not recorded.
     #[serde(default)]
@@ -76,6 +78,9 @@ pub struct Plan {
     /// wherever it can (`tickless-stop`), to count its idle entries.
     #[serde(default)]
     pub idle_entries: bool,
+    /// Each workload runs once more, in the first guest of every subject, to record its halts.
+    #[serde(default)]
+    pub halts: bool,
 }
 
 impl Plan {
@@ -167,6 +172,8 @@ pub struct Readings {
     pub idle: Option<IdleEntries>,
     /// One idle cycle, from a trace.
     pub cycle: Option<IdleCycle>,
+    /// The vCPUs' halts as the host saw them, in a run that is none of the samples either.
+    pub halts: Option<RunHalts>,
 }
 
 /// What was counted in every run, and what follows from it.
@@ -234,6 +241,13 @@ impl Results {
     pub fn set_idle_entries(&mut self, workload: &str, subject: Subject, entries: IdleEntries) {
         if let Some(cell) = self.cell_mut(workload, subject) {
             cell.readings.idle = Some(entries);
+        }
+    }
+
+    /// The same of a run's halts.
+    pub fn set_halts(&mut self, workload: &str, subject: Subject, halts: RunHalts) {
+        if let Some(cell) = self.cell_mut(workload, subject) {
+            cell.readings.halts = Some(halts);
         }
     }
 

@@ -21,7 +21,7 @@
 
 mod bootstrap;
 mod median;
-pub(crate) mod random;
+pub mod random;
 
 pub use bootstrap::{CONFIDENCE, RESAMPLES};
 pub use median::median;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is measured: a guest's mode, on a host with certain settings.
 
-use crate::mode::{Mode, UnknownMode};
+use crate::{
+    halts::{Floor, HostRule},
+    mode::{Mode, UnknownMode},
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -19,6 +22,8 @@ pub struct HostSetting {
     pub parameter: &'static str,
     /// Where a running host says what is in effect.
     pub file: &'static str,
+    /// The series of patches that the host's kernel must have for any value but the default.
+    pub needs: Option<&'static str>,
     /// Names for values that belong together.
     pub presets: &'static [Preset],
 }
@@ -36,7 +41,7 @@ pub struct Preset {
 pub struct Choice(Vec<(&'static str, u64)>);
 
 /// Every host setting.  A new row is all that another one needs.
-pub const HOST_SETTINGS: [HostSetting; 4] = [
+pub const HOST_SETTINGS: [HostSetting; 5] = [
     HostSetting {
         name: "halt-poll",
         about: "how long KVM polls before a halted vCPU's thread sleeps",
@@ -46,6 +51,7 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
         most: 1_000_000_000,
         parameter: "kvm.halt_poll_ns",
         file: "/sys/module/kvm/parameters/halt_poll_ns",
+        needs: None,
         presets: &[
             Preset { name: "none", about: "KVM never polls", sets: &[("halt-poll", 0)] },
             Preset {
@@ -70,12 +76,24 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
             },
             Preset {
                 name: "paper",
-                about: "as the article on polling time sets it",
+                about: "as the article on polling time sets it, with what went upstream: 0 below \
+                        10000 ns",
                 sets: &[
                     ("halt-poll", 160_000),
                     ("halt-poll-grow", 2),
                     ("halt-poll-grow-start", 10_000),
                     ("halt-poll-shrink", 2),
+                ],
+            },
+            Preset {
+                name: "paper-floor",
+                about: "the same to the letter: never below 10000 ns",
+                sets: &[
+                    ("halt-poll", 160_000),
+                    ("halt-poll-grow", 2),
+                    ("halt-poll-grow-start", 10_000),
+                    ("halt-poll-shrink", 2),
+                    ("halt-poll-floor", 2),
                 ],
             },
         ],
@@ -88,6 +106,7 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
         most: 1_000,
         parameter: "kvm.halt_poll_ns_grow",
         file: "/sys/module/kvm/parameters/halt_poll_ns_grow",
+        needs: None,
         presets: &[],
     },
     HostSetting {
@@ -98,6 +117,7 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
         most: 1_000_000_000,
         parameter: "kvm.halt_poll_ns_grow_start",
         file: "/sys/module/kvm/parameters/halt_poll_ns_grow_start",
+        needs: None,
         presets: &[],
     },
     HostSetting {
@@ -108,11 +128,23 @@ pub const HOST_SETTINGS: [HostSetting; 4] = [
         most: 1_000,
         parameter: "kvm.halt_poll_ns_shrink",
         file: "/sys/module/kvm/parameters/halt_poll_ns_shrink",
+        needs: None,
+        presets: &[],
+    },
+    HostSetting {
+        name: "halt-poll-floor",
+        about: "below its start: 0 ends, 1 stays, 2 goes back",
+        unit: "rule",
+        default: 0,
+        most: 2,
+        parameter: "kvm.halt_poll_floor",
+        file: "/sys/module/kvm/parameters/halt_poll_floor",
+        needs: Some("lab"),
         presets: &[],
     },
 ];
 
-/// The rows of KVM's halt polling, the first ones of the table.
+/// The rows of KVM's own halt polling, the first ones of the table.
 const HALT_POLL_ROWS: usize = 4;
 
 /// A value for each row of [`HOST_SETTINGS`].
@@ -252,9 +284,29 @@ impl HostSettings {
         self.read(name, value)
     }
 
-    /// The host's kernel parameters that bring it about.
+    /// The host's kernel parameters that bring it about.  A kernel need not know those of a series
+    /// that it is not asked for anything of.
     pub fn kernel_parameters(self) -> Vec<String> {
-        self.each().map(|(row, value)| format!("{}={value}", row.parameter)).collect()
+        let needed =
+            self.each().filter(|(row, value)| row.needs.is_none() || *value != row.default);
+        needed.map(|(row, value)| format!("{}={value}", row.parameter)).collect()
+    }
+
+    /// The rule by which KVM polls.
+    pub fn rule(self) -> HostRule {
+        let value = |name| self.get(name).expect("a row of the table") as u32;
+        let grow_start = value("halt-poll-grow-start");
+        HostRule {
+            max: value("halt-poll"),
+            grow: value("halt-poll-grow"),
+            grow_start,
+            shrink: value("halt-poll-shrink"),
+            floor: match value("halt-poll-floor") {
+                0 => Floor::ToZero,
+                1 => Floor::None,
+                _ => Floor::At(grow_start),
+            },
+        }
     }
 }
 
@@ -330,19 +382,16 @@ impl<'de> Deserialize<'de> for HostSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::halts::HostRule;
-    use crate::mode::{Polling, TickMode};
+    use crate::mode::tests::modes;
     use proptest::prelude::*;
 
     fn subjects() -> impl Strategy<Value = Subject> {
-        let tick = prop::sample::select(TickMode::ALL.to_vec());
-        (tick, prop::sample::select(Polling::ALL.to_vec()), 0..=HOST_SETTINGS[0].most).prop_map(
-            |(tick, poll, value)| {
-                let mut subject = Subject::from(Mode { tick, poll });
-                subject.host.set(HOST_SETTINGS[0].name, value).unwrap();
-                subject
-            },
-        )
+        (modes(), 0..=HOST_SETTINGS[0].most, 0..=2u64).prop_map(|(mode, halt_poll, floor)| {
+            let mut subject = Subject::from(mode);
+            subject.host.set("halt-poll", halt_poll).unwrap();
+            subject.host.set("halt-poll-floor", floor).unwrap();
+            subject
+        })
     }
 
     proptest! {
@@ -401,11 +450,19 @@ mod tests {
 
     #[test]
     fn names_stand_for_the_rules_that_are_replayed() {
-        let choices = HOST_SETTINGS[0].presets;
-        for Preset { name, sets, .. } in choices.iter().filter(|preset| preset.name != "none") {
-            let rule: HostRule = name.parse().unwrap();
-            let wanted = [rule.max, rule.grow, rule.grow_start, rule.shrink].map(u64::from);
-            assert_eq!(sets.iter().map(|(_, value)| *value).collect::<Vec<_>>(), wanted, "{name}");
+        for Preset { name, .. } in HOST_SETTINGS[0].presets {
+            let chosen = HostSettings::default().with(&HOST_SETTINGS[0].choose(name).unwrap());
+            assert_eq!(name.parse(), Ok(chosen.rule()), "{name}");
         }
+    }
+
+    #[test]
+    fn only_a_host_that_is_asked_for_a_floor_must_know_it() {
+        let parameters = |text: &str| {
+            let subject: Subject = format!("tickless halt-poll={text}").parse().unwrap();
+            subject.host.kernel_parameters().join(" ")
+        };
+        assert!(!parameters("paper").contains("floor"));
+        assert!(parameters("paper-floor").ends_with(" kvm.halt_poll_floor=2"));
     }
 }

@@ -71,6 +71,8 @@ pub enum Request {
     StartInstrument { session: SessionId, name: String },
     /// What it has read since its start.
     ReadInstrument { session: SessionId, name: String },
+    /// Ends it, so that what it takes is no longer taken; the answer is an empty reading.
+    StopInstrument { session: SessionId, name: String },
 }
 
 /// From an agent to the machine.

@@ -82,6 +82,13 @@ pub const WORKLOADS: &[Workload] = &[
         about: "sleeps for 100 us, then works for about 10 us",
     },
     Workload {
+        name: "exponential",
+        unit: "sleeps",
+        work: 2000,
+        threads: Threads::Exactly(1),
+        about: "is sleep with random times: exponential ones, of 300 us on average",
+    },
+    Workload {
         name: "block",
         unit: "reads",
         work: 2000,

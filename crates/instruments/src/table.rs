@@ -54,6 +54,10 @@ impl Instruments {
         Ok(())
     }
 
+    pub fn stop(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
     pub fn read(&mut self, name: &str) -> Result<Value> {
         let running = self.0.get_mut(name);
         running.with_context(|| format!("instrument '{name}' was not started"))?.read()

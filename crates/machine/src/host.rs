@@ -80,6 +80,13 @@ impl Host {
         self.booted.read::<I>(HOST)
     }
 
+    /// Ends an instrument: what runs afterwards is not slowed down by it.
+    pub fn stop<I: Instrument>(&self) -> Result<()> {
+        let name = I::NAME.to_string();
+        let link = &self.booted.link;
+        link.ask(HOST, |session| Request::StopInstrument { session, name }).map(drop)
+    }
+
     /// Counts exits from now on; forgets the windows that were closed before.
     pub fn counting_start(&self) -> Result<()> {
         self.start::<ExitCounter>()

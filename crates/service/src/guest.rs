@@ -52,7 +52,7 @@ pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
     parameters.extend(root_parameters(agent));
-    parameters.extend(config.mode.kernel_parameters().iter().map(|p| p.to_string()));
+    parameters.extend(config.mode.kernel_parameters());
     parameters.extend(config.append.iter().cloned());
     parameters
 }

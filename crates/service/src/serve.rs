@@ -124,6 +124,10 @@ fn handle(
         (Request::ReadInstrument { session, name }, _) => {
             out.reading(session, instruments.read(&name));
         }
+        (Request::StopInstrument { session, name }, _) => {
+            instruments.stop(&name);
+            out.reading(session, Ok(Value::Null));
+        }
         (Request::StartGuest { guest, .. } | Request::StopGuest { guest }, None) => {
             out.reply(&Reply::GuestEnded {
                 guest,

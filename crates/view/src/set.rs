@@ -52,6 +52,11 @@ impl<'a> Set<'a> {
             ("quick", vcpus) => {
                 format!("small workloads ({})", number::plural(vcpus as usize, "vCPU"))
             }
+            ("polling", vcpus) => format!(
+                "halt polling, {} with {}",
+                number::plural(self.main().plan.guests as usize, "guest"),
+                number::plural(vcpus as usize, "vCPU")
+            ),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -218,7 +223,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 5] = ["table1", "sequential", "multithreaded", "io", "quick"];
+const BENCHES: [&str; 6] = ["table1", "sequential", "multithreaded", "io", "quick", "polling"];
 
 /// Whether a section can show a result of `bench`.
 pub fn is_known(bench: &str) -> bool {

@@ -7,7 +7,7 @@ use crate::{
     samples,
     set::{Selection, Set},
     table::{wrap, Table},
-    tables::{averages, bench, cycle, exits, idle, table1},
+    tables::{averages, bench, cycle, exits, idle, polling, printed, table1},
 };
 use paratick_core::{
     exits::WindowCounts,
@@ -58,6 +58,11 @@ fn tables(set: &Set) -> Vec<Table> {
     let mut tables = vec![bench::counts(set)];
     if set.bench() == "table1" {
         tables.push(table1::table(&table1::entries(&[set])));
+        return tables;
+    }
+    if set.bench() == "polling" {
+        tables.extend(polling::tables(set));
+        tables.push(printed::table(set));
         return tables;
     }
     let relative = BASELINES.into_iter().filter_map(|mode| averages::relative(set, mode));

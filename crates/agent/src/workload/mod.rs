@@ -8,6 +8,7 @@
 mod barrier;
 mod block;
 mod cpu;
+mod exponential;
 mod finelock;
 mod futex;
 mod idle;
@@ -55,6 +56,7 @@ fn run(options: &Options) -> Result<Report> {
         "barrier" => barrier::run(options),
         "sync" => sync::run(options),
         "sleep" => sleep::run(options),
+        "exponential" => exponential::run(options),
         "block" => block::run(options),
         "ticks" => ticks::run(options),
         "mix" => mix::run(options),

@@ -34,7 +34,7 @@ fn sleeps(count: u64) -> u64 {
     count
 }
 
-fn work() {
+pub(super) fn work() {
     // SAFETY: works on one register only.
     unsafe {
         asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) LOOPS => _, options(nomem, nostack));

@@ -195,6 +195,17 @@ fn idle_entries_are_counted_once_where_the_kernel_stops_its_tick() {
 }
 
 #[test]
+fn halts_are_recorded_in_the_first_guest_of_every_subject() {
+    let mut plan = results(2).plan;
+    let recording = |plan: &Plan| order(plan).filter(|boot| records_halts(*boot, plan)).count();
+    assert_eq!(recording(&plan), 0);
+    plan.halts = true;
+    assert_eq!(recording(&plan), plan.subjects.len());
+    let first = order(&plan).next().unwrap();
+    assert_eq!(runs(first, &plan), 1 + 2 * 2 + 2);
+}
+
+#[test]
 fn idle_entries_go_to_the_cell_of_their_workload() {
     let mut results = results(1);
     let (subject, entries) = (results.plan.subjects[1], IdleEntries::default());
@@ -202,10 +213,12 @@ fn idle_entries_go_to_the_cell_of_their_workload() {
     let measured = Measured {
         samples: vec![(workload, Sample::default())],
         idle_entries: vec![("cpu".into(), entries.clone()), ("idle".into(), entries)],
+        halts: vec![("cpu".into(), RunHalts::default())],
         ..Measured::default()
     };
     take(&mut results, Boot { round: 1, subject }, measured, &mut |_| ());
-    assert!(results.cell("cpu", subject).unwrap().readings.idle.is_some());
+    let readings = &results.cell("cpu", subject).unwrap().readings;
+    assert!(readings.idle.is_some() && readings.halts.is_some());
     // It failed: there is nothing that the entries would explain.
     assert!(results.cell("idle", subject).is_none());
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The options that all benches have in common.
 
-use crate::options::{number, Format, HostChoice, Memory};
+use crate::options::{number, once, Format, HostChoice, Memory};
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{
     catalogue::sets::Set,
     mode::Mode,
+    results::{Plan, PlannedWorkload},
     subject::{HostSettings, Subject},
 };
 use std::{ops::RangeInclusive, path::PathBuf};
@@ -15,7 +16,7 @@ const TIMES: RangeInclusive<u32> = 1..=1000;
 
 #[derive(Args)]
 pub struct Common {
-    /// Tick modes to measure, with +poll or +learn for guest halt polling
+    /// Tick modes to measure, with +poll, +learn and others for guest halt polling
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     modes: Option<Vec<Mode>>,
     /// Boots of a guest in every mode
@@ -57,21 +58,37 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Each mode of a plan once.
+fn modes_of(plan: &Plan) -> Vec<Mode> {
+    let mut modes: Vec<Mode> = Vec::new();
+    for Subject { mode, .. } in &plan.subjects {
+        if !modes.contains(mode) {
+            modes.push(*mode);
+        }
+    }
+    modes
+}
+
+/// Fails where a workload stands in a list twice.
+pub fn each_once(workloads: &[PlannedWorkload]) -> Result<()> {
+    let names: Vec<_> = workloads.iter().map(|planned| &planned.workload).collect();
+    once(&names, "workload", "--workloads")
+}
+
 impl Common {
     /// Whatever was asked for, there will be a report.
     pub fn with_report(self) -> Common {
         Common { report: true, ..self }
     }
 
-    /// Replaces what the user chose in one of the bench's sets.  Every mode is measured on a host
-    /// with each of the `settings`.
+    /// Replaces what the user chose in one of the bench's sets.  Where modes or settings were
+    /// chosen, every mode is measured on a host with each of the `settings`.
     pub fn apply(&self, set: &mut Set, settings: &[HostSettings]) {
         let plan = &mut set.plan;
-        let modes: Vec<Mode> = match &self.modes {
-            Some(modes) => modes.clone(),
-            None => plan.subjects.iter().map(|subject| subject.mode).collect(),
-        };
-        plan.subjects = Subject::each(&modes, settings);
+        let modes = self.modes.clone().unwrap_or_else(|| modes_of(plan));
+        if self.modes.is_some() || self.host.settings.given() || !self.host.host.boots() {
+            plan.subjects = Subject::each(&modes, settings);
+        }
         plan.rounds = self.rounds.unwrap_or(plan.rounds);
         plan.repeats = self.repeat.unwrap_or(plan.repeats);
         plan.rounds_at_most = self.rounds_at_most.or(plan.rounds_at_most);

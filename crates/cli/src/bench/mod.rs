@@ -4,6 +4,7 @@
 mod common;
 mod measure;
 mod paper;
+mod polling;
 mod programs;
 mod quick;
 mod table1;
@@ -37,6 +38,14 @@ pub enum Verb {
     /// s and W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one
     /// second. Results go to a folder, one file for each number of guests.
     Table1(table1::Options),
+    /// Measure halt polling by the host's rules and by the guests': what it saves and what it costs
+    ///
+    /// The host's rules never, of 2021, of the article on polling time (in both readings) and of
+    /// today with `tickless` guests; and guests that poll by several rules on a host that never
+    /// does.  With --modes or --halt-poll, every mode is measured under every rule of the host.
+    /// Each workload's halts are recorded in one more run.  docs/halt-polling.md says how to read
+    /// the tables.
+    Polling(polling::Options),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
@@ -74,6 +83,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Quick(options) => quick::run(options),
         Verb::Table1(options) => table1::run(options),
+        Verb::Polling(options) => polling::run(options),
         Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),

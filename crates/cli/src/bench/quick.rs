@@ -2,10 +2,10 @@
 //! `paratick bench quick`.
 
 use super::{
-    common::Common,
+    common::{each_once, Common},
     measure::{Bench, Written},
 };
-use crate::options::{once, Vcpus};
+use crate::options::Vcpus;
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{
@@ -29,8 +29,7 @@ pub struct Options {
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    let names: Vec<_> = options.workloads.iter().map(|planned| &planned.workload).collect();
-    once(&names, "workload", "--workloads")?;
+    each_once(&options.workloads)?;
     let set = sets::quick(options.size.vcpus, options.workloads);
     Bench::new(options.common, "quick", vec![set], Written::File)?.run()
 }

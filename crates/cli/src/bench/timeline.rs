@@ -27,7 +27,7 @@ const MODES: &str = "tickless-stop,tickless,paratick-ticks,paratick";
 
 #[derive(Args)]
 pub struct Options {
-    /// Tick modes to trace, with +poll or +learn for guest halt polling
+    /// Tick modes to trace, with +poll, +learn and others for guest halt polling
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = MODES)]
     modes: Vec<Mode>,
     #[command(flatten)]

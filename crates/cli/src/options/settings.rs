@@ -19,7 +19,7 @@ fn option(setting: &'static HostSetting) -> Arg {
         .value_delimiter(',')
         .value_parser(move |text: &str| setting.choose(text))
         .help(format!(
-            "Host setting, in {}: {}; a bench takes several values [default: {}]{}",
+            "Host setting ({}): {}; a bench takes several values [default: {}]{}",
             setting.unit,
             setting.about,
             setting.default,
@@ -62,6 +62,11 @@ impl FromArgMatches for SettingOptions {
 }
 
 impl SettingOptions {
+    /// Whether any value was given.
+    pub fn given(&self) -> bool {
+        self.0.iter().any(|values| !values.is_empty())
+    }
+
     /// Every combination of what was given; the machine's own where it is the host.
     pub fn all(&self, backend: &dyn Backend) -> Result<Vec<HostSettings>> {
         let mut all = vec![backend.settings()?];

@@ -221,18 +221,12 @@ fn show(options: &Options, halts: &Halts) -> Result<Judged> {
     let report = Report {
         schema: "paratick-tune-halt-poll/1",
         cost_from: judged.cost_from,
-        recorded: tally(halts),
+        recorded: Tally::of_all(halts),
         verified,
         regret: &judged.regret,
     };
     options.format.print(&report, || text(halts, &report))?;
     Ok(judged)
-}
-
-fn tally(halts: &Halts) -> Tally {
-    let mut sum = Tally::default();
-    halts.vcpus.iter().for_each(|vcpu| sum.merge(&Tally::of(vcpu)));
-    sum
 }
 
 fn text(halts: &Halts, report: &Report) -> String {
@@ -294,7 +288,12 @@ fn apply(subject: &Subject, before: &Judged, halts: &Halts) -> Result<ExitCode> 
     let verdict = after.map(|after| {
         let row = before.regret.rows.iter().find(|row| row.rule == advice.rule);
         let predicted = row.map(|row| row.tally.clone()).unwrap_or_default();
-        Verdict::new(before.regret.cost_ns, &tally(halts), &predicted, &tally(&after))
+        Verdict::new(
+            before.regret.cost_ns,
+            &Tally::of_all(halts),
+            &predicted,
+            &Tally::of_all(&after),
+        )
     });
     match verdict {
         Ok(verdict) if verdict.came_true() => {

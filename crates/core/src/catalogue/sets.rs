@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the benches measure: one set is guests of one size, and what runs in them.
 
-use super::{programs::is_listed, workloads};
+use super::{polling, programs::is_listed, workloads};
 use crate::{
     exit_cost,
     mode::{Mode, Polling, TickMode},
@@ -100,6 +100,27 @@ pub fn quick(vcpus: u32, workloads: Vec<PlannedWorkload>) -> Set {
         disk: reads.then_some(DISK),
         takes: (vcpus <= 4).then(|| CpuTime::of(12.0, runs)),
         ..Set::new("quick", "quick", plan, Size::mib(512))
+    }
+}
+
+/// Halt polling, of the host and of guests: the article of 2021 measured again.  The host's rules
+/// are measured with `tickless` guests, the guests' on a host that never polls.
+pub fn polling(vcpus: u32, guests: u32, workloads: Vec<PlannedWorkload>, scale: Scale) -> Set {
+    let (rounds, repeats) = match scale {
+        Scale::Quick => (4, 1),
+        Scale::Full => (6, 2),
+    };
+    let reads = workloads.iter().any(|one| one.workload == "block");
+    let subjects = polling::subjects();
+    let runs = workloads.len() as f64;
+    let plan =
+        Plan { guests, halts: true, ..Plan::new(vcpus, subjects, workloads, rounds, repeats) };
+    Set {
+        disk: reads.then_some(DISK),
+        takes: (vcpus <= 4 && guests == 1).then(|| CpuTime::of(12.0, 1.1 * runs)),
+        // Who was first within microseconds decides what a poll sees.
+        parallel_clock: true,
+        ..Set::new("polling", "polling", plan, Size::mib(512))
     }
 }
 

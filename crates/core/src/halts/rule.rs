@@ -32,7 +32,7 @@ pub struct HostRule {
 }
 
 /// The guest's rule: module parameters of `haltpoll`, without their `guest_halt_poll_`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GuestRule {
     /// `guest_halt_poll_ns`.
     pub max: u32,
@@ -86,6 +86,17 @@ impl GuestRule {
         ("default", GuestRule::DEFAULT),
         ("50K_10K", GuestRule { max: 50_000, grow_start: 10_000, ..GuestRule::DEFAULT }),
     ];
+
+    /// The parameters of the module `haltpoll`, as it prints their values.
+    pub fn parameters(self) -> [(&'static str, String); 5] {
+        [
+            ("guest_halt_poll_ns", self.max.to_string()),
+            ("guest_halt_poll_grow", self.grow.to_string()),
+            ("guest_halt_poll_grow_start", self.grow_start.to_string()),
+            ("guest_halt_poll_shrink", self.shrink.to_string()),
+            ("guest_halt_poll_allow_shrink", if self.allow_shrink { "Y" } else { "N" }.into()),
+        ]
+    }
 }
 
 /// Parameters that cannot be meant.

@@ -15,22 +15,17 @@ impl Stream {
         Stream { random: Random::new(seed) }
     }
 
-    /// Above 0 and below 1.
-    fn unit(&mut self) -> f64 {
-        ((self.random.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
     pub fn exponential(&mut self, mean_us: f64) -> u64 {
-        (-mean_us * 1000.0 * self.unit().ln()) as u64
+        (-mean_us * 1000.0 * self.random.unit().ln()) as u64
     }
 
     /// Up to twice the mean.
     pub fn uniform(&mut self, mean_us: f64) -> u64 {
-        (2000.0 * mean_us * self.unit()) as u64
+        (2000.0 * mean_us * self.random.unit()) as u64
     }
 
     pub fn chance(&mut self, part: f64) -> bool {
-        self.unit() < part
+        self.random.unit() < part
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What halts come to, recorded or replayed.
 
-use super::recording::{Halt, VcpuHalts};
+use super::recording::{Halt, Halts, VcpuHalts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +33,15 @@ impl Tally {
         let mut tally = Tally::default();
         for halt in &vcpu.halts {
             tally.add(halt);
+        }
+        tally
+    }
+
+    /// What was recorded of all vCPUs.
+    pub fn of_all(halts: &Halts) -> Tally {
+        let mut tally = Tally::default();
+        for vcpu in &halts.vcpus {
+            tally.merge(&Tally::of(vcpu));
         }
         tally
     }

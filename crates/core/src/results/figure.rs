@@ -26,6 +26,8 @@ pub enum Figure {
     GuestInstructions,
     /// Of host and guest.
     Instructions,
+    /// Of host and guest, in a second on the host's clock.
+    InstructionsPerS,
     /// What the host's CPUs spent, world switches included: the inverse of system throughput.
     CpuNs,
     DurationNs,
@@ -78,6 +80,10 @@ impl Figure {
                 .host_instructions
                 .zip(sample.guest_instructions)
                 .map(|(host, guest)| host + guest),
+            Figure::InstructionsPerS => {
+                let seconds = sample.duration_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
+                return Some(Figure::Instructions.of(sample, work)? / seconds);
+            }
             Figure::CpuNs => sample.cpu_ns,
             Figure::DurationNs => sample.duration_ns,
             Figure::GuestDurationNs => sample.guest_duration_ns,
@@ -100,6 +106,9 @@ impl Figure {
             Figure::HostInstructions => ("instructions", "executed by the host"),
             Figure::GuestInstructions => ("instructions", "executed by guests"),
             Figure::Instructions => ("instructions", "of host and guests together"),
+            Figure::InstructionsPerS => {
+                ("instructions", "`instructions` in a second of `duration_ns`")
+            }
             Figure::CpuNs => ("ns", "what the host's CPUs spent: the inverse of throughput"),
             Figure::DurationNs => ("ns", "between the marks, on the host's clock"),
             Figure::GuestDurationNs => ("ns", "the same on the guest's own clock"),

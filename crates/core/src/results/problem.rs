@@ -43,6 +43,7 @@ pub enum Doing {
     /// The run of this number.
     Running(u32),
     CountingIdleEntries,
+    RecordingHalts,
 }
 
 impl Boot {
@@ -77,6 +78,7 @@ impl fmt::Display for Fault {
                 Doing::CountingIdleEntries => {
                     write!(f, "counting idle entries of {workload}: {why}")
                 }
+                Doing::RecordingHalts => write!(f, "recording halts of {workload}: {why}"),
             },
             Fault::GivenUp => f.write_str("given up: the last guests all failed"),
             Fault::CountsDiffer { exits, world_switches } => {

@@ -244,6 +244,7 @@ fn the_document_describes_every_field_and_no_other() {
     let readings = &mut results.cells[0].readings;
     assert!(readings.idle.is_some());
     readings.cycle = Some(cycle());
+    readings.halts = Some(RunHalts::default());
     let boot = Boot { round: 1, subject: mode("tickless") };
     let doing = Doing::Preparing;
     let (workload, why) = ("x264".to_string(), "it ended with code 1".to_string());
@@ -277,7 +278,7 @@ fn cycle() -> IdleCycle {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 12] = [
+    const MAPS: [&str; 14] = [
         "by_reason",
         "by_cause",
         "exits_by_cause",
@@ -288,8 +289,10 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
         "rcu_callbacks",
         "guests",
         "kernel_config",
+        "limits",
         "packages",
         "versus",
+        "wakers",
     ];
     match value {
         Value::Array(values) => values.iter().for_each(|value| names(value, parent, into)),

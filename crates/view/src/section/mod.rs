@@ -10,6 +10,7 @@ mod environment;
 mod explain;
 mod idle_entries;
 mod method;
+mod polling;
 mod quick;
 mod relative;
 mod sensitivity;
@@ -27,6 +28,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(cycle::section(&input.timelines));
     sections.extend(sensitivity::section(selection));
     sections.extend(quick::section(selection));
+    sections.extend(polling::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }

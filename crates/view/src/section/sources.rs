@@ -31,6 +31,7 @@ fn all() -> impl Iterator<Item = Source> {
             source("io", "input and output (Figure 6, Table 4)"),
             source("timeline", "the time line of an idle cycle"),
             source("quick", "the small workloads"),
+            source("polling", "halt polling"),
         ])
 }
 

@@ -43,9 +43,9 @@ impl Group {
 }
 
 impl Rates {
-    fn has_model(&self) -> bool {
+    fn has(&self, what: impl Fn(&Rate) -> Option<f64>) -> bool {
         let mut rates = self.groups.iter().flat_map(|group| &group.rates);
-        rates.any(|rate| rate.modelled.is_some())
+        rates.any(|rate| what(rate).is_some())
     }
 
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
@@ -74,9 +74,11 @@ impl Rates {
     fn legend(&self, svg: &mut Svg) -> f64 {
         svg.rect((0.0, 4.0), (18.0, 10.0), "bar");
         svg.text((26.0, 14.0), Anchor::Start, "muted", "measured");
-        svg.line((112.0, 2.0), (112.0, 17.0), "printed");
-        svg.text((122.0, 14.0), Anchor::Start, "muted", "paper");
-        if self.has_model() {
+        if self.has(|rate| rate.printed) {
+            svg.line((112.0, 2.0), (112.0, 17.0), "printed");
+            svg.text((122.0, 14.0), Anchor::Start, "muted", "paper");
+        }
+        if self.has(|rate| rate.modelled) {
             svg.circle((186.0, 10.0), 4.0, "not-shown");
             svg.text((196.0, 14.0), Anchor::Start, "muted", "model");
         }

@@ -42,10 +42,7 @@ pub fn wakers(halts: &Halts) -> Table {
 
 /// How many halts began with each limit in force (the article's Graphs 1 and 2).
 pub fn limits(halts: &Halts) -> Table {
-    let mut tally = Tally::default();
-    for vcpu in &halts.vcpus {
-        tally.merge(&Tally::of(vcpu));
-    }
+    let tally = Tally::of_all(halts);
     let mut table =
         Table::new("Limits of polling in force when halts began", ["Limit", "Halts", "Share"]);
     let all = tally.halts.max(1) as f64;

@@ -7,4 +7,6 @@ pub mod cycle;
 pub mod exits;
 pub mod halts;
 pub mod idle;
+pub mod polling;
+pub mod printed;
 pub mod table1;

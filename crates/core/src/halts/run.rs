@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the halts of one run come to: what results keep of a recording.
+
+use super::{
+    calibrate::calibrate,
+    recording::{Halts, Waker},
+    tally::Tally,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Of all vCPUs, in one run of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHalts {
+    /// How long the run was.
+    pub window_ns: u64,
+    pub tally: Tally,
+    /// How many halts each kind of interrupt ended.
+    pub wakers: BTreeMap<Waker, u64>,
+    /// Half of all halts were at most so long, and 90 %; none without halts.
+    pub half_ns: Option<u64>,
+    pub nine_tenths_ns: Option<u64>,
+    /// How long it took to wake up from a block, in half of them at most.
+    pub wake_up_ns: Option<u32>,
+}
+
+impl RunHalts {
+    pub fn of(halts: &Halts) -> RunHalts {
+        let all = || halts.vcpus.iter().flat_map(|vcpu| &vcpu.halts);
+        let mut wakers = BTreeMap::new();
+        all().for_each(|halt| *wakers.entry(halt.waker).or_default() += 1);
+        let mut lengths: Vec<u64> = all().map(|halt| halt.ns).collect();
+        lengths.sort_unstable();
+        // Of n sorted lengths, the one that a part of them does not exceed.
+        let at_most = |tenths: usize| {
+            let last = lengths.len().checked_sub(1)?;
+            Some(lengths[last * tenths / 10])
+        };
+        RunHalts {
+            window_ns: halts.window_ns,
+            tally: Tally::of_all(halts),
+            wakers,
+            half_ns: at_most(5),
+            nine_tenths_ns: at_most(9),
+            wake_up_ns: calibrate(halts),
+        }
+    }
+
+    /// Which part of the halts began with this limit in force; none where that is not known.
+    pub fn share_at(&self, limit: u32) -> Option<f64> {
+        let known = self.tally.halts - self.tally.limits_unknown;
+        let there = self.tally.limits.get(&limit).copied().unwrap_or(0);
+        (known > 0).then(|| there as f64 / known as f64)
+    }
+
+    /// How often something happened in a second.
+    pub fn per_second(&self, times: u64) -> Option<f64> {
+        (self.window_ns > 0).then(|| times as f64 * 1e9 / self.window_ns as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        recording::{Halt, Side},
+        streams::vcpu,
+    };
+    use super::*;
+
+    #[test]
+    fn a_recording_comes_to_counts_and_lengths() {
+        let halt = |ns, limit, waker| Halt { limit_ns: limit, waker, ..Halt::blocked(0, ns) };
+        let halts = Halts {
+            window_ns: 2_000_000_000,
+            vcpus: vec![
+                vcpu(
+                    Side::Host,
+                    vec![halt(10, Some(0), Waker::Ipi), halt(30, Some(10), Waker::Timer)],
+                ),
+                vcpu(Side::Host, vec![halt(20, None, Waker::Timer)]),
+            ],
+        };
+        let run = RunHalts::of(&halts);
+        assert_eq!(run.wakers, BTreeMap::from([(Waker::Timer, 2), (Waker::Ipi, 1)]));
+        assert_eq!((run.half_ns, run.nine_tenths_ns, run.wake_up_ns), (Some(20), Some(20), None));
+        assert_eq!((run.share_at(10), run.share_at(20)), (Some(0.5), Some(0.0)));
+        assert_eq!(run.per_second(run.tally.blocks), Some(1.5));
+        let text = serde_json::to_string(&run).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::from_value::<RunHalts>(value).unwrap(), run);
+        let none = RunHalts::default();
+        assert_eq!((none.share_at(0), none.per_second(1)), (None, None));
+        assert_eq!(RunHalts::of(&Halts::default()), none);
+    }
+}
