@@ -2,15 +2,12 @@
 /*
  * One record for every idle state that a CPU of this guest enters: to poll, or
  * to halt. It is complete when the CPU enters the next one: by then cpuidle has
- * measured it, and its governor has drawn its conclusions.
+ * measured it, and the governor haltpoll has drawn its conclusions.
  */
 #include "bpf.h"
 #include "polls.h"
 
 char _license[] SEC("license") = "GPL";
-
-/* Addresses in this kernel, written by the loader. */
-const volatile __u64 cpuidle_devices, per_cpu_offset;
 
 /* power:cpu_idle says this state when one is left. */
 #define STATE_EXIT	0xffffffffu
@@ -28,6 +25,9 @@ struct device {
 	__u64 poll_limit_ns;
 };
 #define POLL_TIME_LIMIT	(1u << 2)
+
+/* The first argument's place in struct pt_regs (arch/x86/include/asm/ptrace.h), in words. */
+#define REGS_DI		14
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -63,59 +63,8 @@ static __always_inline struct idling *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-static __always_inline __u64 pointer_at(__u64 address)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
-	return value;
-}
-
-/* The CPU's own, if it has one. */
-static __always_inline int read_device(const struct idling *idling, struct device *device)
-{
-	return idling->device &&
-	       !bpf_probe_read_kernel(device, sizeof(*device), (void *)idling->device);
-}
-
-static __always_inline void begin(struct idling *idling, __u32 at_state, __u32 cpu)
-{
-	struct device device = {};
-
-	idling->began_ns = bpf_ktime_get_ns();
-	idling->ended_ns = 0;
-	idling->cpu = cpu;
-	idling->state = at_state;
-	idling->flags = 0;
-	idling->vector = 0;
-	idling->ran = 0;
-	idling->device = pointer_at(cpuidle_devices + pointer_at(per_cpu_offset + 8 * cpu));
-	if (!read_device(idling, &device))
-		return;
-	if (device.cpu != cpu) {
-		count(POLL_STRANGE);
-		return;
-	}
-	idling->flags |= IDLE_MEASURED;
-	idling->limit_ns = device.poll_limit_ns;
-	idling->deadline_ns = device.next_hrtimer;
-}
-
-static __always_inline void end(struct idling *idling)
-{
-	struct device device = {};
-
-	idling->ended_ns = bpf_ktime_get_ns();
-	if (read_device(idling, &device) && device.bits & POLL_TIME_LIMIT)
-		idling->flags |= IDLE_TIMED_OUT;
-}
-
 static __always_inline void tell(struct idling *idling)
 {
-	struct device device = {};
-
-	if (read_device(idling, &device))
-		idling->residency_ns = device.last_residency_ns;
 	if (bpf_ringbuf_output(&records, idling, sizeof(*idling), 0))
 		count(POLL_LOST);
 }
@@ -133,14 +82,44 @@ int cpu_idle(__u64 *ctx)
 		return 0;
 	}
 	if (at_state == STATE_EXIT) {
+		/* One that began before the recording has no beginning, and no end. */
 		if (idling->began_ns)
-			end(idling);
+			idling->ended_ns = bpf_ktime_get_ns();
 		return 0;
 	}
-	/* One that began before the recording has no beginning. */
-	if (idling->began_ns && idling->ended_ns)
+	if (idling->ended_ns)
 		tell(idling);
-	begin(idling, at_state, cpu);
+	*idling = (struct idling){
+		.began_ns = bpf_ktime_get_ns(),
+		.cpu = cpu,
+		.state = at_state,
+	};
+	return 0;
+}
+
+/*
+ * Its arguments are the CPU's struct cpuidle_device and the state that was left.
+ * The limit is the one that was in force: it is changed only now.
+ */
+SEC("kprobe/haltpoll_reflect")
+int haltpoll_reflect(__u64 *regs)
+{
+	struct idling *idling = this_cpu();
+	struct device device = {};
+
+	if (!idling || !idling->ended_ns)
+		return 0;
+	if (bpf_probe_read_kernel(&device, sizeof(device), (void *)regs[REGS_DI]) ||
+	    device.cpu != idling->cpu) {
+		count(POLL_STRANGE);
+		return 0;
+	}
+	idling->flags |= IDLE_MEASURED;
+	if (device.bits & POLL_TIME_LIMIT)
+		idling->flags |= IDLE_TIMED_OUT;
+	idling->residency_ns = device.last_residency_ns;
+	idling->limit_ns = device.poll_limit_ns;
+	idling->deadline_ns = device.next_hrtimer;
 	return 0;
 }
 

@@ -26,7 +26,6 @@ struct idling {
 	__u64 residency_ns;	/* as cpuidle measured it */
 	__u64 limit_ns;		/* of polling, in force when it began */
 	__u64 deadline_ns;	/* CLOCK_MONOTONIC, of the CPU's next timer */
-	__u64 device;		/* address of the CPU's struct cpuidle_device; 0: none */
 	__u32 cpu;
 	__u32 state;		/* 0 is to poll, where cpuidle has such a state */
 	__u32 flags;

@@ -94,16 +94,14 @@ fn a_busy_vcpu_gets_its_ticks_and_its_times_are_those_of_tickless() {
     host.shutdown().unwrap();
 }
 
-/// The host CPUs of the vCPUs do not keep its jiffies, and tick at other times than the one that
+/// The vCPU's host CPU does not keep the host's jiffies, and ticks at other times than the one that
 /// does.
 #[test]
 fn a_host_whose_cpus_tick_apart_delivers_all_ticks() {
-    let host = host_for(kernel(), 2, &["skew_tick=1"]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let host = host_for(kernel(), 1, &["skew_tick=1"]);
+    let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
     let measured = busy_ticks(&host, &guest);
-    // Both are busy.
-    let of_each = measured.report("virtual_ticks") / 2;
-    assert!(PROMISED.contains(&of_each), "{measured:?}");
+    assert!(PROMISED.contains(&measured.report("virtual_ticks")), "{measured:?}");
     assert!(PROMISED.contains(&measured.report("jiffies")), "{measured:?}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

@@ -86,8 +86,13 @@ fn a_guests_own_rule_replayed_says_what_was_traced() {
                 compared += verified.compared;
                 changes += verified.changes;
             }
-            println!("{name} {workload}: {compared} halts, {changes} changes; {:?}", tally(&halts));
-            assert!(compared >= 100 && changes > 0, "{name} {workload}");
+            println!(
+                "{name} {workload}: {compared} halts, {changes} changes; {:?}",
+                Tally::of_all(&halts)
+            );
+            assert!(compared >= 100, "{name} {workload}");
+            // One that never shrinks soon is as long as it can be.
+            assert!(changes > 0 || name == "keep", "{name} {workload}");
         }
         guest.shutdown().unwrap();
     }

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where this kernel's functions and variables are.
+//! Where this kernel's functions are.
 
 use anyhow::{bail, Context, Result};
 
 /// The address of a kernel function; `None` if this kernel has no such function.
 pub fn function_address(name: &str) -> Result<Option<u64>> {
-    address(name, &["t", "T"])
-}
-
-/// The same of a variable; of a per-CPU variable it is the place in each CPU's area.
-pub fn variable_address(name: &str) -> Result<Option<u64>> {
-    address(name, &["d", "D", "b", "B", "r", "R", "A", "V"])
-}
-
-fn address(name: &str, kinds: &[&str]) -> Result<Option<u64>> {
     let symbols = fs_err::read_to_string("/proc/kallsyms").context(
         "addresses in this kernel are not known\nhint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
     )?;
-    match find_symbol(&symbols, name, kinds) {
+    match find_symbol(&symbols, name) {
         Some(0) => bail!(
             "the address of {name} is hidden in /proc/kallsyms\n\
             hint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1"
@@ -26,13 +17,13 @@ fn address(name: &str, kinds: &[&str]) -> Result<Option<u64>> {
     }
 }
 
-fn find_symbol(symbols: &str, name: &str, kinds: &[&str]) -> Option<u64> {
+fn find_symbol(symbols: &str, name: &str) -> Option<u64> {
     symbols.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let address = words.next()?;
         let kind = words.next()?;
-        let is_it = kinds.contains(&kind) && words.next()? == name;
-        is_it.then(|| u64::from_str_radix(address, 16).ok()).flatten()
+        let function = matches!(kind, "t" | "T") && words.next()? == name;
+        function.then(|| u64::from_str_radix(address, 16).ok()).flatten()
     })
 }
 
@@ -44,10 +35,7 @@ mod tests {
     fn functions_are_found_also_in_modules() {
         let symbols = "ffffffff81000000 T apic_timer_fn_other\n\
             ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 d apic_timer\n";
-        let functions = ["t", "T"];
-        let found = |name| find_symbol(symbols, name, &functions);
-        assert_eq!(found("apic_timer_fn"), Some(0xffff_ffff_c000_1000));
-        assert_eq!(found("apic_timer"), None);
-        assert_eq!(find_symbol(symbols, "apic_timer", &["d"]), Some(0));
+        assert_eq!(find_symbol(symbols, "apic_timer_fn"), Some(0xffff_ffff_c000_1000));
+        assert_eq!(find_symbol(symbols, "apic_timer"), None);
     }
 }

@@ -33,6 +33,11 @@ impl Booted {
         self.link.ask(on, |session| Request::StartInstrument { session, name }).map(drop)
     }
 
+    pub fn stop<I: Instrument>(&self, on: GuestId) -> Result<()> {
+        let name = I::NAME.to_string();
+        self.link.ask(on, |session| Request::StopInstrument { session, name }).map(drop)
+    }
+
     pub fn read<I: Instrument>(&self, on: GuestId) -> Result<I::Reading> {
         let name = I::NAME.to_string();
         let ask = |session| Request::ReadInstrument { session, name };

@@ -82,9 +82,7 @@ impl Host {
 
     /// Ends an instrument: what runs afterwards is not slowed down by it.
     pub fn stop<I: Instrument>(&self) -> Result<()> {
-        let name = I::NAME.to_string();
-        let link = &self.booted.link;
-        link.ask(HOST, |session| Request::StopInstrument { session, name }).map(drop)
+        self.booted.stop::<I>(HOST)
     }
 
     /// Counts exits from now on; forgets the windows that were closed before.

@@ -13,8 +13,7 @@ use clap::{Args, ValueEnum};
 use paratick_bench::tune::{self, Load};
 use paratick_build::progress::{Events, Step};
 use paratick_core::halts::{
-    calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict,
-    Verified,
+    calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict, Verified,
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
 use paratick_view::{table::wrap, tables::halts as tables};

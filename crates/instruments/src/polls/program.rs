@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The BPF programs that record idle states, in this kernel.
 
-use crate::{bpf, symbols::variable_address, tracefs::Tracefs};
-use anyhow::{Context, Result};
-use aya::Ebpf;
+use crate::{bpf, symbols::function_address, tracefs::Tracefs};
+use anyhow::{bail, Context, Result};
+use aya::{programs::Program, Ebpf};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/polls.bpf.o"));
 
@@ -21,18 +21,29 @@ const EVENTS: &[(&str, bool)] = &[
     ("power/cpu_idle", true),
 ];
 
+/// Where the governor is told of what was measured; it has a BPF program of its name.
+const REFLECT: &str = "haltpoll_reflect";
+
 pub fn load() -> Result<Ebpf> {
     const WHAT: &str = "what a guest does when it is idle cannot be recorded";
     let tracefs = Tracefs::open().context(WHAT)?;
     let events = tracefs.present(EVENTS).context(WHAT)?;
-    let names = [("cpuidle_devices", "cpuidle_devices"), ("per_cpu_offset", "__per_cpu_offset")];
-    let address = |(variable, symbol)| {
-        let found = variable_address(symbol)?;
-        let missing = || format!("{WHAT}: no {symbol} in /proc/kallsyms");
-        Ok((variable, found.with_context(missing)?))
-    };
-    let addresses = names.into_iter().map(address).collect::<Result<Vec<_>>>()?;
-    let mut ebpf = bpf::load(OBJECT, &[], &addresses).context(WHAT)?;
+    let mut ebpf = bpf::load(OBJECT, &[], &[]).context(WHAT)?;
+    // A kernel without the governor polls for nothing.
+    if function_address(REFLECT)?.is_some() {
+        probe(&mut ebpf).context(WHAT)?;
+    }
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
+}
+
+fn probe(ebpf: &mut Ebpf) -> Result<()> {
+    let Some(Program::KProbe(program)) = ebpf.program_mut(REFLECT) else {
+        bail!("there is no probe in the object");
+    };
+    program.load()?;
+    program.attach(REFLECT, 0).with_context(|| {
+        format!("cannot probe {REFLECT}\nhint: the kernel needs CONFIG_KPROBE_EVENTS")
+    })?;
+    Ok(())
 }
