@@ -6,7 +6,8 @@ use anyhow::{bail, Context, Result};
 /// The address of a kernel function; `None` if this kernel has no such function.
 pub fn function_address(name: &str) -> Result<Option<u64>> {
     let symbols = fs_err::read_to_string("/proc/kallsyms").context(
-        "addresses in this kernel are not known\nhint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
+        "addresses in this kernel are not known\n\
+         hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
     )?;
     match find_symbol(&symbols, name) {
         Some(0) => bail!(

@@ -108,6 +108,20 @@ impl Options {
             paratick_bench::timeline::check_output(file)
                 .map_err(|error| usage(error.to_string()))?;
         }
+        if self.side == SideOption::Guest {
+            if !self.lab.host.host.boots() {
+                return Err(usage(
+                    "a guest's own polling is recorded in the lab only\n\
+                     hint: omit --host here, or --side guest",
+                ));
+            }
+            if self.apply {
+                return Err(usage(
+                    "--apply sets the host\n\
+                     hint: give the guest its rule at boot, by a mode and --append, and record again",
+                ));
+            }
+        }
         match (self.lab.host.host.boots(), self.command.is_empty()) {
             (true, true) => Err(usage(
                 "nothing is to run in the lab's guest\n\
@@ -120,23 +134,7 @@ impl Options {
             )),
             (true, false) => check_agent(),
             (false, true) => Ok(()),
-        }?;
-        if self.side == SideOption::Host {
-            return Ok(());
         }
-        if !self.lab.host.host.boots() {
-            return Err(usage(
-                "a guest's own polling is recorded in the lab only\n\
-                 hint: omit --host here, or --side guest",
-            ));
-        }
-        if self.apply {
-            return Err(usage(
-                "--apply sets the host\n\
-                 hint: give the guest its rule at boot, by a mode and --append, and record again",
-            ));
-        }
-        Ok(())
     }
 
     fn keep(&self, file: &Path, halts: &Halts) -> Result<()> {
