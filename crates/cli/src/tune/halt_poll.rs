@@ -118,8 +118,7 @@ impl Options {
             if self.apply {
                 return Err(usage(
                     "--apply sets the host\n\
-                     hint: give the guest its rule at boot, by a mode such as +poll-50k, and record \
-                     again",
+                     hint: give the guest its rule at boot, by a mode such as +poll-50k",
                 ));
             }
         }
