@@ -18,7 +18,13 @@ impl Outside {
             fs::create_dir(outside.path(folder)).unwrap();
         }
         let program = paratick(&[]).get_program().to_owned();
-        fs::copy(program, outside.path("bin/paratick")).unwrap();
+        // By another process: a child that another test starts meanwhile would keep the file open
+        // for writing until it runs its own program, and what is open so cannot be run.
+        let copied = std::process::Command::new("cp")
+            .args([program, outside.path("bin/paratick").into()])
+            .status()
+            .unwrap();
+        assert!(copied.success());
         // Nothing is booted.
         fs::copy("/bin/true", outside.path("bin/paratick-agent")).unwrap();
         fs::write(outside.path("bzImage"), "no kernel").unwrap();
