@@ -66,5 +66,8 @@ fn main() -> ExitCode {
         Verb::Tune(verb) => tune::run(verb),
         Verb::Doctor(args) => doctor::run(&args),
     };
-    result.unwrap_or_else(|error| errors::failed(&error))
+    result.unwrap_or_else(|error| {
+        signals::give_way();
+        errors::failed(&error)
+    })
 }

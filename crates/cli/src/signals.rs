@@ -6,19 +6,31 @@ use paratick_machine::run_folder;
 use rustix::termios::{tcsetattr, OptionalActions, Termios};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
     iterator::Signals,
 };
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, LazyLock, Mutex, PoisonError,
+    },
     thread,
 };
 
 /// How the terminal was before a shell took it over.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
 
+/// One of them has come.
+static LEAVING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 /// Watches for the signals that end a program.
 pub fn watch() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("watching for signals")?;
+    for signal in ENDING {
+        flag::register(signal, LEAVING.clone()).context("watching for signals")?;
+    }
+    let mut signals = Signals::new(ENDING).context("watching for signals")?;
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             restore_terminal();
@@ -28,6 +40,13 @@ pub fn watch() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// For whoever has failed: if a signal is why, it also says how the program ends.
+pub fn give_way() {
+    while LEAVING.load(Ordering::SeqCst) {
+        thread::park();
+    }
 }
 
 /// What [`restore_terminal`] goes back to.
