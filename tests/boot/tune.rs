@@ -13,7 +13,7 @@ use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 
 /// With the work that halts some hundred times.
 const WORKLOADS: [(&str, &str); 4] =
-    [("pingpong", "300"), ("barrier", "300"), ("sleep", "200"), ("mix", "200")];
+    [("pingpong", "300"), ("barrier", "300"), ("sleep", "200"), ("mix", "400")];
 
 fn rule(name: &str) -> HostRule {
     name.parse().unwrap()
