@@ -13,6 +13,7 @@ mod input;
 mod kernel;
 mod lab;
 mod model;
+mod noise;
 mod options;
 mod print;
 mod progress;
@@ -44,6 +45,7 @@ enum Verb {
     Lab(lab::Verb),
     Compare(compare::Args),
     Model(model::Args),
+    Noise(Box<noise::Args>),
     Report(report::Args),
     #[command(subcommand)]
     Tune(tune::Verb),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Lab(verb) => lab::run(verb),
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
+        Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Tune(verb) => tune::run(verb),
         Verb::Doctor(args) => doctor::run(&args),

@@ -12,6 +12,7 @@ pub mod halts;
 pub mod idle;
 pub mod mode;
 pub mod model;
+pub mod noise;
 pub mod reason;
 pub mod results;
 pub mod shell;

@@ -94,9 +94,36 @@ fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {
     Ok(())
 }
 
+/// Attaches to the beginning of a function of the kernel the program of its name.
+pub fn probe(ebpf: &mut Ebpf, function: &str) -> Result<()> {
+    let Some(Program::KProbe(program)) = ebpf.program_mut(function) else {
+        bail!("there is no probe of {function} in the object");
+    };
+    program.load()?;
+    program.attach(function, 0).with_context(|| {
+        format!("cannot probe {function}\nhint: the kernel needs CONFIG_KPROBE_EVENTS")
+    })?;
+    Ok(())
+}
+
+/// A name of up to 16 bytes, as two numbers.
+pub fn name(low: u64, high: u64) -> String {
+    let bytes = [low.to_ne_bytes(), high.to_ne_bytes()].concat();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_ends_at_its_first_zero_or_with_its_bytes() {
+        let number = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        assert_eq!(name(number(b"kworker/"), number(b"2:1\0abcd")), "kworker/2:1");
+        assert_eq!(name(number(b"12345678"), number(b"abcdefgh")), "12345678abcdefgh");
+        assert_eq!(name(0, 7), "");
+    }
 
     #[test]
     fn a_record_that_is_too_short_is_refused() {

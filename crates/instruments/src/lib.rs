@@ -14,10 +14,13 @@ pub mod halts;
 pub mod idle;
 mod instrument;
 pub mod marker;
+pub mod noise;
+pub mod osnoise;
 pub mod polls;
 mod symbols;
 mod table;
 mod tracefs;
+mod tsc_offsets;
 
 pub use instrument::Instrument;
 pub use table::Instruments;

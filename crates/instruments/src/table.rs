@@ -2,18 +2,20 @@
 //! All instruments by their names, and those that run.
 
 use crate::{
-    cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, polls::PollRecorder,
-    Instrument,
+    cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
+    osnoise::OsnoiseRecorder, polls::PollRecorder, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 5] = [
+const TABLE: [(&str, Start); 7] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<IdleCounter>(),
     row::<HaltRecorder>(),
+    row::<NoiseRecorder>(),
+    row::<OsnoiseRecorder>(),
     row::<PollRecorder>(),
 ];
 

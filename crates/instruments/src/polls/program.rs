@@ -2,8 +2,8 @@
 //! The BPF programs that record idle states, in this kernel.
 
 use crate::{bpf, symbols::function_address, tracefs::Tracefs};
-use anyhow::{bail, Context, Result};
-use aya::{programs::Program, Ebpf};
+use anyhow::{Context, Result};
+use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/polls.bpf.o"));
 
@@ -31,19 +31,8 @@ pub fn load() -> Result<Ebpf> {
     let mut ebpf = bpf::load(OBJECT, &[], &[]).context(WHAT)?;
     // A kernel without the governor polls for nothing.
     if function_address(REFLECT)?.is_some() {
-        probe(&mut ebpf).context(WHAT)?;
+        bpf::probe(&mut ebpf, REFLECT).context(WHAT)?;
     }
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
-}
-
-fn probe(ebpf: &mut Ebpf) -> Result<()> {
-    let Some(Program::KProbe(program)) = ebpf.program_mut(REFLECT) else {
-        bail!("there is no probe in the object");
-    };
-    program.load()?;
-    program.attach(REFLECT, 0).with_context(|| {
-        format!("cannot probe {REFLECT}\nhint: the kernel needs CONFIG_KPROBE_EVENTS")
-    })?;
-    Ok(())
 }

@@ -7,6 +7,7 @@ pub mod cycle;
 pub mod exits;
 pub mod halts;
 pub mod idle;
+pub mod noise;
 pub mod polling;
 pub mod printed;
 pub mod table1;

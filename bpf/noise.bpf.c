@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One record for every exit of every vCPU on this host, made when the guest is
+ * entered again: for how long it was away, and where that time went. A vCPU's
+ * thread is in one of the states below at any moment; each change of state adds
+ * the time since the last one to the state that ends, so nothing is counted
+ * twice or left out.
+ */
+#include "bpf.h"
+#include "exits.h"
+#include "noise.h"
+#include "tracepoint.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Field offsets and addresses of this kernel, written by the loader. */
+const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
+const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
+const volatile __u32 hrtimer_function_at;
+const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at, next_comm_at;
+const volatile __u32 waking_pid_at;
+const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
+
+#define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
+#define exit_info2(ctx)		field_u64(ctx, exit_info2_at)
+#define exit_intr_info(ctx)	field_u32(ctx, exit_intr_info_at)
+#include "note.h"
+
+/* Of a task's states, those in which it sleeps (TASK_REPORT). */
+#define TASK_SLEEPS	0xff
+
+/* Where a vCPU's thread is; the first is no part of an absence. */
+enum { IN_GUEST, IN_KVM, IN_VMM, BLOCKED, WAITING, INTERRUPTED, STATES };
+
+struct vcpu {
+	struct thread noted;
+	struct absence absence;
+	__u64 since_ns;		/* it is in this state */
+	__u32 state;
+	__u32 paused;		/* the state to go on in after the thread was off its CPU */
+	__u32 beneath;		/* the state that an interrupt has interrupted */
+	__u32 depth;		/* of interrupts */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NOISE_THREADS);
+	__type(key, __u32);
+	__type(value, struct vcpu);
+} vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, NOISE_RING);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NOISE_STATE_SIZE);
+	__type(key, __u32);
+	__type(value, __u64);
+} state SEC(".maps");
+
+static __always_inline void count(__u32 slot)
+{
+	__u64 *value = bpf_map_lookup_elem(&state, &slot);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+static __always_inline struct vcpu *of_thread(__u32 pid)
+{
+	return bpf_map_lookup_elem(&vcpus, &pid);
+}
+
+static __always_inline struct vcpu *this_vcpu(void)
+{
+	return of_thread(bpf_get_current_pid_tgid());
+}
+
+static __always_inline void enter(struct vcpu *vcpu, __u32 next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 ns = now - vcpu->since_ns;
+	struct absence *absence = &vcpu->absence;
+
+	switch (vcpu->state) {
+	case IN_KVM:
+		absence->kvm_ns += ns;
+		break;
+	case IN_VMM:
+		absence->vmm_ns += ns;
+		break;
+	case BLOCKED:
+		absence->blocked_ns += ns;
+		break;
+	case WAITING:
+		absence->waited_ns += ns;
+		break;
+	case INTERRUPTED:
+		absence->interrupted_ns += ns;
+		break;
+	}
+	vcpu->since_ns = now;
+	vcpu->state = next;
+}
+
+static __noinline int meet(__u32 pid, __u32 tgid)
+{
+	struct vcpu fresh = { .noted.tgid = tgid };
+
+	return bpf_map_update_elem(&vcpus, &pid, &fresh, BPF_ANY);
+}
+
+SEC("tracepoint/kvm/kvm_exit")
+int kvm_exit(void *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 pid = id, tgid = id >> 32;
+	struct vcpu *vcpu = of_thread(pid);
+
+	if (!vcpu || vcpu->noted.tgid != tgid) {
+		if (meet(pid, tgid)) {
+			count(NOISE_LOST);
+			return 0;
+		}
+		vcpu = of_thread(pid);
+		if (!vcpu)
+			return 0;
+	}
+	vcpu->since_ns = bpf_ktime_get_ns();
+	vcpu->state = IN_KVM;
+	vcpu->depth = 0;
+	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
+	vcpu->absence = (struct absence){
+		.began_ns = vcpu->since_ns,
+		.tgid = tgid,
+		.vcpu = field_u32(ctx, exit_vcpu_at),
+		.isa = vcpu->noted.isa,
+		.exit_cpu = bpf_get_smp_processor_id(),
+	};
+	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
+	count(NOISE_EXITS);
+	return 0;
+}
+
+SEC("raw_tracepoint/kvm_entry")
+int kvm_entry(void *ctx)
+{
+	struct vcpu *vcpu = this_vcpu();
+	struct absence *absence;
+
+	/* A thread's first entry that is seen ends nothing. */
+	if (!vcpu || vcpu->state == IN_GUEST)
+		return 0;
+	enter(vcpu, IN_GUEST);
+	absence = &vcpu->absence;
+	absence->ended_ns = vcpu->since_ns;
+	absence->entry_cpu = bpf_get_smp_processor_id();
+	absence->reason = vcpu->noted.reason;
+	absence->msr = vcpu->noted.msr;
+	absence->facts = vcpu->noted.facts;
+	if (bpf_ringbuf_output(&records, absence, sizeof(*absence), 0))
+		count(NOISE_LOST);
+	return 0;
+}
+
+/* KVM_RUN returns to the VMM. */
+SEC("raw_tracepoint/kvm_userspace_exit")
+int kvm_userspace_exit(void *ctx)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state == IN_KVM) {
+		enter(vcpu, IN_VMM);
+		vcpu->absence.flags |= ABSENCE_HEAVY;
+	}
+	return 0;
+}
+
+/* The VMM calls KVM_RUN again. */
+SEC("kprobe/kvm_arch_vcpu_ioctl_run")
+int kvm_arch_vcpu_ioctl_run(void *ctx)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state == IN_VMM)
+		enter(vcpu, IN_KVM);
+	return 0;
+}
+
+static __always_inline void take(struct absence *absence, void *ctx, __u32 pid, __u32 comm_at)
+{
+	if (absence->taker || !pid)
+		return;
+	absence->taker = pid;
+	absence->taker_low = field_u64(ctx, comm_at);
+	absence->taker_high = field_u64(ctx, comm_at + 8);
+}
+
+SEC("tracepoint/sched/sched_switch")
+int sched_switch(void *ctx)
+{
+	__u32 prev = field_u32(ctx, prev_pid_at), next = field_u32(ctx, next_pid_at);
+	struct vcpu *vcpu = of_thread(prev);
+
+	if (vcpu && vcpu->state != IN_GUEST) {
+		/* What an interrupt has interrupted is not switched before it ends. */
+		vcpu->depth = 0;
+		vcpu->paused = vcpu->state == INTERRUPTED ? vcpu->beneath : vcpu->state;
+		if (field_u64(ctx, prev_state_at) & TASK_SLEEPS) {
+			enter(vcpu, BLOCKED);
+		} else {
+			enter(vcpu, WAITING);
+			take(&vcpu->absence, ctx, next, next_comm_at);
+		}
+	}
+	vcpu = of_thread(next);
+	if (vcpu && (vcpu->state == WAITING || vcpu->state == BLOCKED)) {
+		if (vcpu->state == WAITING)
+			take(&vcpu->absence, ctx, prev, prev_comm_at);
+		enter(vcpu, vcpu->paused);
+	}
+	return 0;
+}
+
+/* In the context of whoever wakes the thread. */
+SEC("tracepoint/sched/sched_waking")
+int sched_waking(void *ctx)
+{
+	struct vcpu *vcpu = of_thread(field_u32(ctx, waking_pid_at));
+
+	if (vcpu && vcpu->state == BLOCKED)
+		enter(vcpu, WAITING);
+	return 0;
+}
+
+static __always_inline void interrupt(void)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (!vcpu || vcpu->state == IN_GUEST)
+		return;
+	if (!vcpu->depth++) {
+		vcpu->beneath = vcpu->state;
+		enter(vcpu, INTERRUPTED);
+	}
+}
+
+static __always_inline int interrupt_ends(void)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->depth && !--vcpu->depth)
+		enter(vcpu, vcpu->beneath);
+	return 0;
+}
+
+/* The first handler that runs after an interrupt exit tells why it happened. */
+static __always_inline int handler(__u32 fact)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state != IN_GUEST)
+		note_handler(&vcpu->noted, fact);
+	interrupt();
+	return 0;
+}
+
+#define HANDLER(event, fact)			\
+	SEC("raw_tracepoint/" #event "_entry")	\
+	int event##_entry(void *ctx)		\
+	{					\
+		return handler(fact);		\
+	}					\
+						\
+	SEC("raw_tracepoint/" #event "_exit")	\
+	int event##_exit(void *ctx)		\
+	{					\
+		return interrupt_ends();	\
+	}
+
+HANDLER(local_timer, FACT_TIMER)
+HANDLER(reschedule, FACT_IPI)
+HANDLER(call_function, FACT_IPI)
+HANDLER(call_function_single, FACT_IPI)
+HANDLER(irq_work, FACT_IPI)
+HANDLER(irq_handler, FACT_DEVICE)
+
+SEC("raw_tracepoint/softirq_entry")
+int softirq_entry(void *ctx)
+{
+	interrupt();
+	return 0;
+}
+
+SEC("raw_tracepoint/softirq_exit")
+int softirq_exit(void *ctx)
+{
+	return interrupt_ends();
+}
+
+/* Its arguments are write, ecx, data, exception. */
+SEC("raw_tracepoint/kvm_msr")
+int kvm_msr(__u64 *ctx)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state != IN_GUEST && awaits_msr(&vcpu->noted))
+		note_msr(&vcpu->noted, ctx[1], &ctx[2]);
+	return 0;
+}
+
+/* Its arguments are nr, a0, a1, a2, a3. */
+SEC("raw_tracepoint/kvm_hypercall")
+int kvm_hypercall(__u64 *ctx)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state != IN_GUEST)
+		note_hypercall(&vcpu->noted, ctx[0]);
+	return 0;
+}
+
+SEC("tracepoint/timer/hrtimer_expire_entry")
+int hrtimer_expire_entry(void *ctx)
+{
+	__u64 function = field_u64(ctx, hrtimer_function_at);
+	struct vcpu *vcpu;
+
+	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
+		return 0;
+	vcpu = this_vcpu();
+	if (vcpu && vcpu->state != IN_GUEST)
+		note_vcpu_timer(&vcpu->noted);
+	return 0;
+}

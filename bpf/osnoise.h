@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What osnoise.bpf.c shares with user space; see exits.h for what may stand here.
+ */
+#ifndef PARATICK_OSNOISE_H
+#define PARATICK_OSNOISE_H
+
+#include "bpf.h"
+
+/* Bytes of the ring: some 250 000 records. */
+#define OSNOISE_RING	0x1000000
+
+/* What a record is of. */
+#define OSNOISE_GAP	0	/* number is how often the kernel knows it was disturbed */
+#define OSNOISE_NMI	1
+#define OSNOISE_IRQ	2	/* number is the vector, or Linux's number of a device's */
+#define OSNOISE_SOFTIRQ	3	/* number is the softirq's */
+#define OSNOISE_THREAD	4	/* number is the thread's */
+
+/* A gap in osnoise's sampling, or what disturbed it. */
+struct noise {
+	__u64 start_ns;		/* of the trace's clock */
+	__u64 ns;		/* of a disturbance: without those within it */
+	__u64 told_ns;		/* CLOCK_MONOTONIC, right after its end */
+	__u64 name_low;		/* 16 bytes, or fewer and a 0 */
+	__u64 name_high;
+	__u32 kind;
+	__u32 cpu;
+	__u32 number;
+	__u32 pad;
+};
+
+/* Slots of the `state` array. */
+enum {
+	OSNOISE_LOST,		/* records that found no room */
+	OSNOISE_STATE_SIZE,
+};
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every gap of osnoise's sampling, split into disjoint parts that add up to it.
+//!
+//! Each moment belongs to one part: to the host while the vCPU was out of its guest, else to the
+//! innermost that ran in the guest.  What is left is nobody's.
+
+use super::{
+    rank::{sources, Source},
+    recording::{Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
+};
+use serde::Serialize;
+
+/// The disjoint parts of some noise, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    pub nmi: u64,
+    pub irq: u64,
+    pub softirq: u64,
+    pub thread: u64,
+    pub kvm: u64,
+    pub vmm: u64,
+    pub blocked: u64,
+    /// Steal.
+    pub waited: u64,
+    /// The host's interrupts.
+    pub interrupted: u64,
+    pub rest: u64,
+}
+
+impl Parts {
+    pub const NAMES: [&'static str; 10] = [
+        "NMI",
+        "IRQ",
+        "softirq",
+        "thread",
+        "KVM",
+        "VMM",
+        "blocked",
+        "steal",
+        "host's interrupts",
+        "rest",
+    ];
+
+    /// In the order of [`Parts::NAMES`].
+    pub fn all(&self) -> [u64; 10] {
+        let Parts { nmi, irq, softirq, thread, kvm, vmm, blocked, waited, interrupted, rest } =
+            *self;
+        [nmi, irq, softirq, thread, kvm, vmm, blocked, waited, interrupted, rest]
+    }
+
+    pub fn sum(&self) -> u64 {
+        self.all().iter().sum()
+    }
+
+    pub fn add(&mut self, other: &Parts) {
+        self.nmi += other.nmi;
+        self.irq += other.irq;
+        self.softirq += other.softirq;
+        self.thread += other.thread;
+        self.kvm += other.kvm;
+        self.vmm += other.vmm;
+        self.blocked += other.blocked;
+        self.waited += other.waited;
+        self.interrupted += other.interrupted;
+        self.rest += other.rest;
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Nmi => &mut self.nmi,
+            Kind::Irq => &mut self.irq,
+            Kind::Softirq => &mut self.softirq,
+            Kind::Thread => &mut self.thread,
+        }
+    }
+
+    /// What is left of an absence after `cut` ns, KVM's own part first.
+    fn absent(&mut self, absence: &Absence, cut: u64) {
+        let mut cut = cut;
+        let mut left = |ns: u64| {
+            let less = ns.min(cut);
+            cut -= less;
+            ns - less
+        };
+        self.kvm += left(absence.kvm_ns);
+        self.interrupted += left(absence.interrupted_ns);
+        self.vmm += left(absence.vmm_ns);
+        self.waited += left(absence.waited_ns);
+        self.blocked += left(absence.blocked_ns);
+    }
+}
+
+/// A gap, and what it consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    pub cpu: u32,
+    /// The guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub ns: u64,
+    /// A stock osnoise calls it hardware noise.
+    pub hardware_to_stock: bool,
+    pub parts: Parts,
+    /// In the order in which they began.
+    pub events: Vec<Event>,
+}
+
+/// What happened in a gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    #[serde(flatten)]
+    pub source: Source,
+    pub ns: u64,
+}
+
+/// All gaps of a guest, explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ledger {
+    /// For how long it was recorded.
+    pub window_ns: u64,
+    /// What the way out of a guest and back takes outside all tracepoints: as measured in gaps
+    /// that are one exit and nothing else.
+    pub edge_ns: u64,
+    pub entries: Vec<Entry>,
+}
+
+impl Ledger {
+    pub fn parts(&self) -> Parts {
+        let mut sum = Parts::default();
+        self.entries.iter().for_each(|entry| sum.add(&entry.parts));
+        sum
+    }
+
+    pub fn noise_ns(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.ns).sum()
+    }
+
+    pub fn cpus(&self) -> usize {
+        let mut cpus: Vec<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus.len()
+    }
+
+    /// Gaps of which some time is nobody's.
+    pub fn unexplained(&self) -> usize {
+        let is = |entry: &&Entry| entry.events.iter().any(|e| e.source == Source::Unexplained);
+        self.entries.iter().filter(is).count()
+    }
+}
+
+/// Where an absence is on the guest's clock.
+struct Away<'a> {
+    begin: i64,
+    end: i64,
+    absence: &'a Absence,
+}
+
+/// Explains each gap of a guest by what it knows itself and, if there is one, by what its host
+/// knows: `process` is its VMM's.
+pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
+    let window_ns = guest.clock.end.ns.saturating_sub(guest.clock.begin.ns);
+    let mut entries = Vec::with_capacity(guest.gaps.len());
+    let mut cpus: Vec<u32> = guest.gaps.iter().map(|gap| gap.cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    for cpu in cpus {
+        let away = host.map_or(Vec::new(), |(host, process)| absences(guest, host, process, cpu));
+        for gap in guest.gaps.iter().filter(|gap| gap.cpu == cpu) {
+            // Absences follow each other: those that end in or after the gap, until it is over.
+            let end = (gap.begin_ns + gap.ns) as i64;
+            let first = away.partition_point(|away| away.end <= gap.begin_ns as i64);
+            let within = &away[first..];
+            let within = &within[..within.partition_point(|away| away.begin < end)];
+            entries.push(entry(gap, within));
+        }
+    }
+    entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
+    let edge_ns = edge(&entries);
+    for entry in &mut entries {
+        settle(entry, edge_ns);
+    }
+    Ledger { window_ns, edge_ns, entries }
+}
+
+/// A vCPU's absences in order, on the clock of its guest.
+fn absences<'a>(guest: &GuestNoise, host: &'a HostNoise, process: u32, vcpu: u32) -> Vec<Away<'a>> {
+    let is_its = |known: &&super::TscOffset| known.process == process && known.vcpu == vcpu;
+    let Some(offset) = host.tsc_offsets.iter().find(is_its).map(|known| known.offset) else {
+        return Vec::new();
+    };
+    let mut away: Vec<Away> = host
+        .absences
+        .iter()
+        .filter(|absence| absence.process == process && absence.vcpu == vcpu)
+        .filter_map(|absence| {
+            // The host's time on the guest's clock: the TSCs' offset the other way round.
+            let behind = host.clock.ahead(&guest.clock, offset.wrapping_neg(), absence.begin_ns)?;
+            let begin = absence.begin_ns as i64 + behind;
+            Some(Away { begin, end: begin + absence.ns as i64, absence })
+        })
+        .collect();
+    away.sort_by_key(|away| away.begin);
+    away
+}
+
+fn entry(gap: &Gap, away: &[Away]) -> Entry {
+    let (begin, end) = (gap.begin_ns as i64, (gap.begin_ns + gap.ns) as i64);
+    let clip = |from: i64, to: i64| (from.clamp(begin, end), to.clamp(begin, end));
+    let mut parts = Parts::default();
+    let mut events: Vec<(i64, Event)> = Vec::new();
+    // What is taken already: the host first, then the guest from the innermost on.
+    let mut taken: Vec<(i64, i64)> = Vec::new();
+    for away in away {
+        let (from, to) = clip(away.begin, away.end);
+        let cut = away.absence.ns - (to - from) as u64;
+        parts.absent(away.absence, cut);
+        let event = |(source, ns)| (from, Event { source, ns });
+        events.extend(sources(away.absence, cut).into_iter().map(event));
+        taken.push((from, to));
+    }
+    let mut inner: Vec<&Disturbance> = gap.disturbances.iter().collect();
+    // Of two of one kind, the one that began later is the inner one.
+    inner.sort_by_key(|one| (one.kind, std::cmp::Reverse(one.begin_ns)));
+    for one in inner {
+        let (from, to) = clip(one.begin_ns as i64, one.end_ns as i64);
+        let ns = take(&mut taken, from, to);
+        *parts.of(one.kind) += ns;
+        let source = Source::Guest { kind: one.kind, name: one.name.clone() };
+        events.push((from, Event { source, ns }));
+    }
+    parts.rest = gap.ns - parts.sum();
+    events.sort_by_key(|(at, _)| *at);
+    Entry {
+        cpu: gap.cpu,
+        begin_ns: gap.begin_ns,
+        ns: gap.ns,
+        hardware_to_stock: gap.interference == 0,
+        parts,
+        events: events.into_iter().map(|(_, event)| event).collect(),
+    }
+}
+
+/// How much of a span was not taken yet; now it is.
+fn take(taken: &mut Vec<(i64, i64)>, from: i64, to: i64) -> u64 {
+    taken.sort_unstable();
+    let (mut free, mut at) = (0, from);
+    for (begin, end) in taken.iter().copied() {
+        if begin >= to {
+            break;
+        }
+        free += (begin - at).max(0);
+        at = at.max(end);
+    }
+    free += (to - at).max(0);
+    taken.push((from, to));
+    free as u64
+}
+
+/// The median of what is nobody's in gaps that are one light exit and nothing else; 0 where there
+/// is none.
+fn edge(entries: &[Entry]) -> u64 {
+    let alone =
+        |entry: &&Entry| matches!(&entry.events[..], [Event { source: Source::Exit { .. }, .. }]);
+    let mut rests: Vec<u64> = entries.iter().filter(alone).map(|entry| entry.parts.rest).collect();
+    rests.sort_unstable();
+    rests.get(rests.len() / 2).copied().unwrap_or(0)
+}
+
+/// Says what the rest is: edges, as many as there are events, or something that nobody knows.
+fn settle(entry: &mut Entry, edge_ns: u64) {
+    let ns = entry.parts.rest;
+    if ns == 0 {
+        return;
+    }
+    let edge_ns = edge_ns.max(OSNOISE_THRESHOLD);
+    let allowed = OSNOISE_THRESHOLD + edge_ns.saturating_mul(entry.events.len() as u64);
+    let source = if ns > allowed { Source::Unexplained } else { Source::Edges };
+    entry.events.push(Event { source, ns });
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

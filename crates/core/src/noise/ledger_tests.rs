@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use super::*;
+use crate::{
+    cause::Cause,
+    noise::{Class, Clock, Instant, TscOffset},
+};
+use proptest::prelude::*;
+
+/// One ns is one tick, and the guest began `BOOT` ns after its host.
+const BOOT: u64 = 5_000_000_000;
+const PROCESS: u32 = 77;
+
+fn clock(tsc: u64) -> Clock {
+    let at = |ns: u64| Instant { tsc: tsc + ns, ns };
+    Clock { begin: at(0), end: at(1_000_000_000) }
+}
+
+fn absence(begin_ns: u64, parts: [u64; 5]) -> Absence {
+    let [kvm_ns, vmm_ns, blocked_ns, waited_ns, interrupted_ns] = parts;
+    Absence {
+        process: PROCESS,
+        vcpu: 0,
+        begin_ns: begin_ns + BOOT,
+        ns: parts.iter().sum(),
+        kvm_ns,
+        vmm_ns,
+        blocked_ns,
+        waited_ns,
+        interrupted_ns,
+        cause: Cause::Arm,
+        reason: "MSR".into(),
+        class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
+        exit_cpu: 1,
+        entry_cpu: 1,
+        taker: (waited_ns > 0).then(|| "kworker/1:1".into()),
+    }
+}
+
+fn host(absences: Vec<Absence>) -> HostNoise {
+    let offset = TscOffset { process: PROCESS, vcpu: 0, offset: -(BOOT as i64) };
+    HostNoise {
+        clock: clock(0),
+        tsc_offsets: vec![offset],
+        exits: absences.len() as u64,
+        vmm_end_unknown: false,
+        absences,
+    }
+}
+
+fn gap(begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
+    let interference = disturbances.len() as u32;
+    Gap { cpu: 0, begin_ns, ns, interference, disturbances }
+}
+
+fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
+    Disturbance { kind, name: kind.to_string(), begin_ns, end_ns }
+}
+
+fn account(gaps: Vec<Gap>, absences: Vec<Absence>) -> Ledger {
+    let guest = GuestNoise { clock: clock(0), gaps };
+    ledger(&guest, Some((&host(absences), PROCESS)))
+}
+
+#[test]
+fn a_gap_is_what_the_host_says_of_it() {
+    let gaps = vec![gap(10_000, 20_000, vec![])];
+    let book = account(gaps, vec![absence(11_000, [3_000, 4_000, 0, 9_000, 2_000])]);
+    let Entry { parts, hardware_to_stock, events, .. } = &book.entries[0];
+    let expected = Parts {
+        kvm: 3_000,
+        vmm: 4_000,
+        waited: 9_000,
+        interrupted: 2_000,
+        rest: 2_000,
+        ..Parts::default()
+    };
+    assert_eq!((parts, *hardware_to_stock), (&expected, true));
+    let names: Vec<String> = events.iter().map(|event| event.source.to_string()).collect();
+    let expected = [
+        "exit: arm (MSR)",
+        "VMM: arm (MSR)",
+        "preempted by kworker/1:1",
+        "switches between contexts",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(book.unexplained(), 0);
+}
+
+/// A timer interrupt in which the guest arms its timer, and after which a softirq runs.
+#[test]
+fn each_moment_belongs_to_one_part() {
+    let disturbances = vec![
+        disturbed(Kind::Irq, 1_000, 7_000),
+        disturbed(Kind::Softirq, 7_000, 9_000),
+        disturbed(Kind::Thread, 500, 9_800),
+    ];
+    let book = account(
+        vec![gap(0, 10_000, disturbances)],
+        vec![absence(2_000, [3_000, 0, 0, 0, 0]), absence(8_500, [1_000, 0, 0, 0, 0])],
+    );
+    let expected = Parts {
+        kvm: 4_000,
+        irq: 3_000,
+        softirq: 1_500,
+        // Before the interrupt, and after the second exit.
+        thread: 500 + 300,
+        rest: 700,
+        ..Parts::default()
+    };
+    assert_eq!(book.entries[0].parts, expected);
+    assert!(!book.entries[0].hardware_to_stock);
+}
+
+#[test]
+fn a_stall_that_nobody_saw_is_unexplained() {
+    let exit = |at: u64| absence(at + 500, [5_000, 0, 0, 0, 0]);
+    let exits = vec![exit(0), exit(20_000), exit(40_000)];
+    let gaps = vec![
+        gap(0, 6_300, vec![]),
+        gap(20_000, 6_300, vec![]),
+        gap(40_000, 36_300, vec![]),
+        gap(90_000, 300_000, vec![]),
+    ];
+    let book = account(gaps, exits);
+    assert_eq!((book.edge_ns, book.unexplained()), (1_300, 2));
+    let last = |entry: usize| book.entries[entry].events.last().cloned().unwrap();
+    assert_eq!(last(1), Event { source: Source::Edges, ns: 1_300 });
+    assert_eq!(last(2), Event { source: Source::Unexplained, ns: 31_300 });
+    assert_eq!(last(3), Event { source: Source::Unexplained, ns: 300_000 });
+}
+
+#[test]
+fn without_a_host_the_guest_s_own_noise_is_known() {
+    let guest = GuestNoise {
+        clock: clock(0),
+        gaps: vec![gap(0, 9_000, vec![disturbed(Kind::Irq, 300, 8_300)])],
+    };
+    let book = ledger(&guest, None);
+    assert_eq!((book.entries[0].parts.irq, book.entries[0].parts.rest), (8_000, 1_000));
+    // A host that did not record this VM says no more.
+    let stranger = host(vec![]);
+    assert_eq!(ledger(&guest, Some((&stranger, 1))), book);
+}
+
+#[test]
+fn sources_are_ranked_by_what_they_cost() {
+    let book = account(
+        vec![gap(0, 20_000, vec![disturbed(Kind::Irq, 10_000, 19_000)])],
+        vec![absence(100, [4_000, 0, 0, 2_000, 0]), absence(7_000, [1_000, 0, 0, 0, 0])],
+    );
+    let events = book.entries.iter().flat_map(|entry| &entry.events);
+    let ranks = super::super::by_source(events.map(|event| (event.source.clone(), event.ns)));
+    let told: Vec<(String, u64, u64, u64)> = ranks
+        .iter()
+        .map(|rank| (rank.source.to_string(), rank.count, rank.total_ns, rank.longest_ns))
+        .collect();
+    assert_eq!(told[0], ("guest's irq: irq".into(), 1, 9_000, 9_000));
+    assert_eq!(told[1], ("exit: arm (MSR)".into(), 2, 5_000, 4_000));
+    let total: u64 = ranks.iter().map(|rank| rank.total_ns).sum();
+    assert_eq!(total, book.noise_ns());
+}
+
+proptest! {
+    /// Whatever overlaps whatever, and however far the clocks are off.
+    #[test]
+    fn parts_and_events_add_up_to_the_gap(
+        length in 1_000u64..50_000,
+        away in prop::collection::vec((0u64..5_000, [0u64..4_000, 0..4_000, 0..4_000, 0..4_000, 0..4_000]), 0..5),
+        disturbances in prop::collection::vec((0usize..4, 0u64..60_000, 0u64..20_000), 0..6),
+    ) {
+        let mut at = 0;
+        let mut absences = Vec::new();
+        for (pause, parts) in away {
+            absences.push(absence(at + pause, parts));
+            at += pause + parts.iter().sum::<u64>();
+        }
+        let kinds = [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread];
+        let disturbances = disturbances
+            .into_iter()
+            .map(|(kind, begin, ns)| disturbed(kinds[kind], begin, begin + ns))
+            .collect();
+        let book = account(vec![gap(3_000, length, disturbances)], absences);
+        let entry = &book.entries[0];
+        prop_assert_eq!(entry.parts.sum(), length);
+        prop_assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), length);
+    }
+}

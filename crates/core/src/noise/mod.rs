@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Noise: where the time of a vCPU went while its guest did not run on, as the guest and its host
+//! saw it (docs/noise.md).
+
+mod clock;
+mod ledger;
+mod rank;
+mod recording;
+
+pub use clock::{Clock, Instant};
+pub use ledger::{ledger, Entry, Event, Ledger, Parts};
+pub use rank::{by_source, host_sources, Rank, Source};
+pub use recording::{
+    Absence, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset, OSNOISE_THRESHOLD,
+};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What noise comes from, and what can be done about it.
+
+use super::recording::{Absence, Kind};
+use crate::cause::Cause;
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt};
+
+/// What a part of some noise comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "of")]
+pub enum Source {
+    /// KVM, with the host's interrupts that came meanwhile.
+    Exit { cause: Cause, reason: String },
+    /// The VMM, which KVM had to ask.
+    Vmm { cause: Cause, reason: String },
+    /// The vCPU's thread slept.
+    Blocked { cause: Cause, reason: String },
+    /// Another task of the host ran on the vCPU's pCPU.
+    Preempted { by: String },
+    /// The guest itself.
+    Guest { kind: Kind, name: String },
+    /// What no tracepoint sees: the world switches, the way into and out of interrupts, and
+    /// osnoise's own loop.
+    Edges,
+    /// More than that: nobody knows of it.  Hardware, firmware, or an instrument's error.
+    Unexplained,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Source::Exit { cause, reason } => write!(f, "exit: {cause} ({reason})"),
+            Source::Vmm { cause, reason } => write!(f, "VMM: {cause} ({reason})"),
+            Source::Blocked { cause, reason } => write!(f, "blocked: {cause} ({reason})"),
+            Source::Preempted { by } => write!(f, "preempted by {by}"),
+            Source::Guest { kind, name } => write!(f, "guest's {kind}: {name}"),
+            Source::Edges => f.write_str("switches between contexts"),
+            Source::Unexplained => f.write_str("unexplained"),
+        }
+    }
+}
+
+impl Source {
+    /// What to do about it, where there is a knob.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
+                "guest: boot in paratick, or nohz_full= on CPUs with one task"
+            }
+            Source::Exit { cause: Cause::HostTick, .. } => "host: nohz_full= on the vCPUs' pCPUs",
+            Source::Exit { cause: Cause::Ipi, .. } => {
+                "guest: isolcpus= and rcu_nocbs= on the CPU that receives it"
+            }
+            Source::Exit { cause: Cause::Io, .. } => {
+                "host: irqaffinity= away from the vCPUs' pCPUs; guest: fewer accesses to devices"
+            }
+            Source::Vmm { .. } => "host: let KVM or vhost do it, not the VMM",
+            Source::Preempted { by } if by.starts_with("kworker") => {
+                "host: /sys/devices/virtual/workqueue/cpumask, or isolcpus=domain,…"
+            }
+            Source::Preempted { .. } => "host: isolcpus=domain,managed_irq,… and pinned vCPUs",
+            Source::Guest { kind: Kind::Irq, name } if name.contains("tick") => {
+                "guest: nohz_full= on CPUs with one task"
+            }
+            Source::Guest { kind: Kind::Irq, name } if name.contains("timer") => {
+                "guest: nohz_full= on CPUs with one task, or boot in paratick"
+            }
+            Source::Guest { kind: Kind::Irq, .. } => "guest: irqaffinity= to other CPUs",
+            Source::Guest { kind: Kind::Softirq, .. } => "guest: nohz_full= and rcu_nocbs=",
+            Source::Guest { kind: Kind::Thread, .. } => "guest: isolcpus=domain,…",
+            Source::Exit { .. }
+            | Source::Blocked { .. }
+            | Source::Guest { kind: Kind::Nmi, .. }
+            | Source::Edges
+            | Source::Unexplained => return None,
+        })
+    }
+}
+
+/// What a source has cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rank {
+    pub source: Source,
+    pub count: u64,
+    pub total_ns: u64,
+    pub longest_ns: u64,
+}
+
+/// The sums of each source, the costliest first.
+pub fn by_source(events: impl IntoIterator<Item = (Source, u64)>) -> Vec<Rank> {
+    let mut ranks: BTreeMap<Source, Rank> = BTreeMap::new();
+    for (source, ns) in events {
+        let fresh = || Rank { source: source.clone(), count: 0, total_ns: 0, longest_ns: 0 };
+        let rank = ranks.entry(source.clone()).or_insert_with(fresh);
+        rank.count += 1;
+        rank.total_ns += ns;
+        rank.longest_ns = rank.longest_ns.max(ns);
+    }
+    let mut ranks: Vec<Rank> = ranks.into_values().collect();
+    ranks.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.source.cmp(&b.source)));
+    ranks
+}
+
+/// What a vCPU's absence comes from; `cut` ns of it are not to be counted.
+///
+/// Where the clocks of guest and host disagree by some ns, KVM's own part is cut first.
+pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
+    let (cause, reason) = (absence.cause, &absence.reason);
+    let by = absence.taker.clone().unwrap_or_else(|| "another task".into());
+    let parts = [
+        (Source::Exit { cause, reason: reason.clone() }, absence.kvm_ns + absence.interrupted_ns),
+        (Source::Vmm { cause, reason: reason.clone() }, absence.vmm_ns),
+        (Source::Preempted { by }, absence.waited_ns),
+        (Source::Blocked { cause, reason: reason.clone() }, absence.blocked_ns),
+    ];
+    let mut cut = cut;
+    let left = |(source, ns): (Source, u64)| {
+        let less = ns.min(cut);
+        cut -= less;
+        (source, ns - less)
+    };
+    parts.into_iter().map(left).filter(|(_, ns)| *ns > 0).collect()
+}
+
+/// What all exits of a host come from.
+pub fn host_sources(absences: &[Absence]) -> Vec<Rank> {
+    by_source(absences.iter().flat_map(|absence| sources(absence, 0)))
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was recorded of noise, on a host and in a guest.
+
+use super::clock::Clock;
+use crate::cause::Cause;
+use serde::{Deserialize, Serialize};
+
+/// In ns; osnoise takes no shorter gap for noise (kernel/trace/trace_osnoise.c).
+pub const OSNOISE_THRESHOLD: u64 = 1_000;
+
+/// What a guest's exits cost it, as its host saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostNoise {
+    pub clock: Clock,
+    /// Of the vCPUs of all VMs that still ran at the end.
+    pub tsc_offsets: Vec<TscOffset>,
+    /// How many exits there were, of which the last of each vCPU may have had no end.
+    pub exits: u64,
+    /// Where the VMM's time could not be told from KVM's: `vmm_ns` then ends with the absence.
+    pub vmm_end_unknown: bool,
+    pub absences: Vec<Absence>,
+}
+
+/// What a vCPU's TSC is ahead of its host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TscOffset {
+    pub process: u32,
+    pub vcpu: u32,
+    pub offset: i64,
+}
+
+/// How far an exit went (thesis 4.1).
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Class {
+    /// KVM alone dealt with it.
+    Light,
+    /// It left KVM_RUN.
+    Heavy,
+    /// The vCPU had nothing to do.
+    Halt,
+}
+
+/// A vCPU was out of its guest, from an exit to the next entry.
+///
+/// Its five parts add up to `ns`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    pub process: u32,
+    pub vcpu: u32,
+    /// The host's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub ns: u64,
+    pub kvm_ns: u64,
+    pub vmm_ns: u64,
+    pub blocked_ns: u64,
+    /// It could have run, and another task did: steal.
+    pub waited_ns: u64,
+    /// The host's interrupts and softirqs in the vCPU's thread.
+    pub interrupted_ns: u64,
+    pub cause: Cause,
+    /// As KVM names it.
+    pub reason: String,
+    pub class: Class,
+    pub exit_cpu: u32,
+    pub entry_cpu: u32,
+    /// Who ran instead of it first.
+    pub taker: Option<String>,
+}
+
+/// What a guest's osnoise saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestNoise {
+    pub clock: Clock,
+    pub gaps: Vec<Gap>,
+}
+
+/// osnoise was away for longer than its threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    pub cpu: u32,
+    /// The guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub ns: u64,
+    /// How often the guest's kernel knows it was disturbed.  None at all: a stock osnoise calls
+    /// the gap hardware noise.
+    pub interference: u32,
+    pub disturbances: Vec<Disturbance>,
+}
+
+/// The innermost first.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
+    Nmi,
+    Irq,
+    Softirq,
+    Thread,
+}
+
+/// An interrupt, a softirq or a thread, from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    pub kind: Kind,
+    pub name: String,
+    /// The guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+}

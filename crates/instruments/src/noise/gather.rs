@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a record to an absence.
+
+use super::raw::{self, ABSENCE_HEAVY};
+use crate::bpf::name;
+use anyhow::{Context, Result};
+use paratick_core::{
+    cause::{decide, Cause, Facts},
+    noise::{Absence, Class},
+    reason::{self, Isa},
+};
+
+pub fn gather(record: &raw::Absence) -> Result<Absence> {
+    let isa = Isa::from_repr(record.isa).context("an exit of neither VMX nor SVM")?;
+    let facts = Facts(record.facts);
+    let cause = decide(isa, record.reason, record.msr, facts);
+    Ok(Absence {
+        process: record.tgid,
+        vcpu: record.vcpu,
+        begin_ns: record.began_ns,
+        ns: record.ended_ns.saturating_sub(record.began_ns),
+        kvm_ns: record.kvm_ns,
+        vmm_ns: record.vmm_ns,
+        blocked_ns: record.blocked_ns,
+        waited_ns: record.waited_ns,
+        interrupted_ns: record.interrupted_ns,
+        cause,
+        reason: reason::name(isa, record.reason, facts.has(Facts::WRITE)),
+        class: match cause {
+            Cause::Halt => Class::Halt,
+            _ if record.flags & ABSENCE_HEAVY != 0 => Class::Heavy,
+            _ => Class::Light,
+        },
+        exit_cpu: record.exit_cpu,
+        entry_cpu: record.entry_cpu,
+        taker: (record.taker != 0).then(|| name(record.taker_low, record.taker_high)),
+    })
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Records every exit of every vCPU of this host: for how long the guest was away, and where that
+//! time went.  Stock kernels can be recorded.
+//!
+//! bpf/noise.bpf.c makes a record of each; [`gather`] makes absences of the records.
+
+mod gather;
+mod program;
+mod raw;
+
+use crate::{bpf, clock, tsc_offsets, Instrument};
+use anyhow::{bail, Result};
+use gather::gather;
+use paratick_core::noise::{Clock, HostNoise, Instant};
+use program::Programs;
+use raw::{Absence, NOISE_EXITS, NOISE_LOST};
+
+pub struct NoiseRecorder {
+    programs: Programs,
+    begun: Instant,
+    records: Vec<Absence>,
+}
+
+impl Instrument for NoiseRecorder {
+    const NAME: &'static str = "noise";
+    type Reading = HostNoise;
+
+    fn start() -> Result<NoiseRecorder> {
+        let programs = Programs::load()?;
+        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), records: Vec::new() })
+    }
+
+    /// All exits since the start after which the guest was entered again.
+    ///
+    /// Fails if one could not be recorded: what it took would be missing from the noise.
+    fn read(&mut self) -> Result<HostNoise> {
+        let ebpf = &mut self.programs.ebpf;
+        bpf::drain(ebpf, &mut self.records)?;
+        let exits = bpf::state(ebpf, NOISE_EXITS)?;
+        let lost = bpf::state(ebpf, NOISE_LOST)?;
+        if lost != 0 {
+            bail!(
+                "{lost} exits found no room in the recording\n\
+                 hint: record for a shorter time, or fewer guests"
+            );
+        }
+        Ok(HostNoise {
+            clock: Clock { begin: self.begun, end: clock::with_tsc() },
+            tsc_offsets: tsc_offsets::read(),
+            exits,
+            vmm_end_unknown: !self.programs.sees_run,
+            absences: self.records.iter().map(gather).collect::<Result<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

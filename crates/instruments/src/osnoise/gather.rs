@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From records to gaps, each with what disturbed it.
+
+use super::raw::{Noise, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SOFTIRQ, OSNOISE_THREAD};
+use crate::bpf::name;
+use paratick_core::noise::{Disturbance, Gap, Kind};
+use std::collections::BTreeMap;
+
+/// Linux's softirqs, by number (include/linux/interrupt.h).
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// In the order of the CPUs, and of time.
+pub fn gather(records: &[Noise]) -> Vec<Gap> {
+    let Some(offset) = clocks_offset(records) else {
+        return Vec::new();
+    };
+    let monotonic = |trace_ns: u64| trace_ns.wrapping_add(offset);
+    let mut waiting: BTreeMap<u32, Vec<&Noise>> = BTreeMap::new();
+    let mut gaps: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();
+    for record in records {
+        if record.kind != OSNOISE_GAP {
+            waiting.entry(record.cpu).or_default().push(record);
+            continue;
+        }
+        // Of what came before, some may have been too short for a gap.
+        let within = record.start_ns..record.start_ns.saturating_add(record.ns);
+        let before = waiting.remove(&record.cpu).unwrap_or_default();
+        let disturbances = before
+            .into_iter()
+            .filter(|one| within.contains(&one.start_ns))
+            .map(|one| Disturbance {
+                kind: kind(one.kind),
+                name: of(one),
+                begin_ns: monotonic(one.start_ns),
+                // With what was within it: that is told apart by its own record.
+                end_ns: one.told_ns.max(monotonic(one.start_ns)),
+            })
+            .collect();
+        gaps.entry(record.cpu).or_default().push(Gap {
+            cpu: record.cpu,
+            begin_ns: monotonic(record.start_ns),
+            ns: record.ns,
+            interference: record.number,
+            disturbances,
+        });
+    }
+    gaps.into_values().flatten().collect()
+}
+
+/// What CLOCK_MONOTONIC is ahead of the trace's clock, which nobody can read but the kernel: a gap
+/// is told right after its end, and of all gaps the one that was told soonest shows it best.
+fn clocks_offset(records: &[Noise]) -> Option<u64> {
+    let gaps = records.iter().filter(|record| record.kind == OSNOISE_GAP);
+    let ahead = |gap: &Noise| gap.told_ns.wrapping_sub(gap.start_ns.wrapping_add(gap.ns)) as i64;
+    gaps.map(ahead).min().map(|offset| offset as u64)
+}
+
+fn kind(kind: u32) -> Kind {
+    match kind {
+        OSNOISE_NMI => Kind::Nmi,
+        OSNOISE_IRQ => Kind::Irq,
+        OSNOISE_SOFTIRQ => Kind::Softirq,
+        _ => Kind::Thread,
+    }
+}
+
+fn of(record: &Noise) -> String {
+    let named = name(record.name_low, record.name_high);
+    match record.kind {
+        OSNOISE_IRQ if named.is_empty() => record.number.to_string(),
+        OSNOISE_IRQ | OSNOISE_THREAD => named,
+        OSNOISE_SOFTIRQ => match SOFTIRQS.get(record.number as usize) {
+            Some(name) => name.to_string(),
+            None => record.number.to_string(),
+        },
+        _ => "NMI".into(),
+    }
+}

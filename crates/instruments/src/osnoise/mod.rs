@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Lets the kernel's osnoise tracer run on all CPUs of this system, and records every gap that it
+//! finds, with what the kernel knows of it (Documentation/trace/osnoise-tracer.rst).
+//!
+//! bpf/osnoise.bpf.c makes a record of each; [`gather`] puts them together.
+
+mod gather;
+mod program;
+mod raw;
+
+use crate::{
+    bpf, clock,
+    tracefs::{Instance, Tracefs},
+    Instrument,
+};
+use anyhow::{bail, Context, Result};
+use aya::Ebpf;
+use gather::gather;
+use paratick_core::noise::{Clock, GuestNoise, Instant};
+use raw::{Noise, OSNOISE_LOST};
+
+pub struct OsnoiseRecorder {
+    // In this order: who samples ends first.
+    _tracer: Instance,
+    ebpf: Ebpf,
+    begun: Instant,
+    records: Vec<Noise>,
+}
+
+impl Instrument for OsnoiseRecorder {
+    const NAME: &'static str = "osnoise";
+    type Reading = GuestNoise;
+
+    fn start() -> Result<OsnoiseRecorder> {
+        let tracefs = Tracefs::open().context(program::WHAT)?;
+        let ebpf = program::load(&tracefs)?;
+        let tracer = tracefs.instance("osnoise")?;
+        tracer.set("current_tracer", "osnoise").context(
+            "the tracer osnoise cannot be started\n\
+             hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
+        )?;
+        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun: clock::with_tsc(), records: Vec::new() })
+    }
+
+    /// All gaps since the start.
+    ///
+    /// Fails if one could not be recorded.
+    fn read(&mut self) -> Result<GuestNoise> {
+        bpf::drain(&mut self.ebpf, &mut self.records)?;
+        let lost = bpf::state(&self.ebpf, OSNOISE_LOST)?;
+        if lost != 0 {
+            bail!(
+                "{lost} disturbances found no room in the recording\n\
+                 hint: record for a shorter time"
+            );
+        }
+        let clock = Clock { begin: self.begun, end: clock::with_tsc() };
+        Ok(GuestNoise { clock, gaps: gather(&self.records) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The BPF programs that listen to osnoise, in this kernel.
+
+use crate::{
+    bpf::{self, Field},
+    tracefs::Tracefs,
+};
+use anyhow::{Context, Result};
+use aya::Ebpf;
+
+const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/osnoise.bpf.o"));
+
+/// Each has a BPF program of its name.
+const EVENTS: [&str; 5] = [
+    "osnoise/nmi_noise",
+    "osnoise/irq_noise",
+    "osnoise/softirq_noise",
+    "osnoise/thread_noise",
+    "osnoise/sample_threshold",
+];
+
+#[rustfmt::skip]
+const FIELDS: &[Field] = &[
+    ("thread_comm_at", "osnoise/thread_noise", "comm[16]", 16),
+    ("thread_pid_at", "osnoise/thread_noise", "pid", 4),
+    ("thread_start_at", "osnoise/thread_noise", "start", 8),
+    ("thread_duration_at", "osnoise/thread_noise", "duration", 8),
+];
+
+pub const WHAT: &str = "noise cannot be sampled";
+
+pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
+    if let Some(missing) = EVENTS.iter().find(|event| !tracefs.has(event)) {
+        return Err(anyhow::anyhow!(
+            "there is no tracepoint {missing}\n\
+             hint: the guest needs a kernel of 5.14 or newer with CONFIG_OSNOISE_TRACER"
+        ))
+        .context(WHAT);
+    }
+    let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
+    let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
+    bpf::attach(&mut ebpf, EVENTS)?;
+    Ok(ebpf)
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use super::{gather::gather, raw::*};
+use paratick_core::noise::{Disturbance, Kind};
+
+/// CLOCK_MONOTONIC is so far ahead of the trace's clock.
+const AHEAD: u64 = 1_000_000;
+
+fn record(kind: u32, start_ns: u64, ns: u64, number: u32) -> Noise {
+    let told_ns = start_ns + ns + AHEAD;
+    Noise { kind, start_ns, ns, told_ns, number, ..Noise::default() }
+}
+
+fn named(name: &[u8; 8], record: Noise) -> Noise {
+    Noise { name_low: u64::from_ne_bytes(*name), ..record }
+}
+
+#[test]
+fn what_came_within_a_gap_belongs_to_it() {
+    let gaps = gather(&[
+        // Before osnoise's first gap: too short for one of its own.
+        record(OSNOISE_SOFTIRQ, 100, 50, 1),
+        // It was told later: it had an interrupt in it, which is not in `ns`.
+        Noise { told_ns: 4_500 + AHEAD, ..record(OSNOISE_THREAD, 1_200, 3_000, 15) },
+        named(b"timer\0..", record(OSNOISE_IRQ, 2_000, 300, 236)),
+        record(OSNOISE_GAP, 1_000, 4_000, 2),
+        record(OSNOISE_GAP, 9_000, 7_000, 0),
+    ]);
+    assert_eq!(gaps.len(), 2);
+    let disturbance = |kind, name: &str, begin: u64, end: u64| Disturbance {
+        kind,
+        name: name.into(),
+        begin_ns: begin + AHEAD,
+        end_ns: end + AHEAD,
+    };
+    let expected = [
+        disturbance(Kind::Thread, "", 1_200, 4_500),
+        disturbance(Kind::Irq, "timer", 2_000, 2_300),
+    ];
+    assert_eq!(gaps[0].disturbances, expected);
+    assert_eq!((gaps[0].begin_ns, gaps[0].ns, gaps[0].interference), (1_000 + AHEAD, 4_000, 2));
+    assert_eq!((gaps[1].interference, gaps[1].disturbances.len()), (0, 0));
+}
+
+#[test]
+fn each_cpu_has_its_own_gaps() {
+    let on = |cpu, record| Noise { cpu, ..record };
+    let gaps = gather(&[
+        on(1, record(OSNOISE_SOFTIRQ, 1_100, 500, 9)),
+        on(0, record(OSNOISE_GAP, 1_000, 2_000, 0)),
+        on(1, record(OSNOISE_GAP, 1_000, 2_000, 1)),
+    ]);
+    let told: Vec<_> = gaps.iter().map(|gap| (gap.cpu, gap.disturbances.len())).collect();
+    assert_eq!(told, [(0, 0), (1, 1)]);
+    assert_eq!(gaps[1].disturbances[0].name, "RCU");
+    assert_eq!(gather(&[]), []);
+}
+
+/// The gap that was told soonest shows how far apart the clocks are.
+#[test]
+fn a_gap_that_was_told_late_does_not_move_the_others() {
+    let late = Noise { told_ns: 90_000 + AHEAD, ..record(OSNOISE_GAP, 1_000, 2_000, 0) };
+    let gaps = gather(&[late, record(OSNOISE_GAP, 9_000, 2_000, 0)]);
+    assert_eq!(gaps[0].begin_ns, 1_000 + AHEAD);
+}

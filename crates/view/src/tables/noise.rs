@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Noise: how much there was, where it went, what it came from, and the worst of it.
+
+use crate::{
+    number::{self, count},
+    table::Table,
+};
+use paratick_core::{
+    noise::{Absence, Class, Entry, Ledger, Parts, Rank, Source},
+    units::Nanos,
+};
+
+/// As many sources as one looks at.
+const SHOWN: usize = 20;
+
+/// How much of their time the guest's CPUs had.
+pub fn cpus(ledger: &Ledger) -> Table {
+    let columns =
+        ["CPU", "Gaps", "Noise", "CPU available", "Longest", "Hardware to stock", "Unexplained"];
+    let caption = format!("What osnoise found in {}", time(ledger.window_ns));
+    let mut table = Table::new(caption, columns);
+    let mut cpus: Vec<u32> = ledger.entries.iter().map(|entry| entry.cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    for cpu in cpus {
+        let gaps: Vec<&Entry> = ledger.entries.iter().filter(|entry| entry.cpu == cpu).collect();
+        let noise: u64 = gaps.iter().map(|entry| entry.ns).sum();
+        let longest = gaps.iter().map(|entry| entry.ns).max().unwrap_or(0);
+        let those = |is: &dyn Fn(&Entry) -> bool| gaps.iter().filter(|entry| is(entry)).count();
+        let unexplained =
+            |entry: &Entry| entry.events.iter().any(|e| e.source == Source::Unexplained);
+        table.row(
+            cpu.to_string(),
+            [
+                count(gaps.len() as f64),
+                time(noise),
+                number::share(1.0 - noise as f64 / ledger.window_ns.max(1) as f64),
+                time(longest),
+                count(those(&|entry| entry.hardware_to_stock) as f64),
+                count(those(&unexplained) as f64),
+            ],
+        );
+    }
+    table.note(
+        "Hardware to stock: gaps that a stock osnoise calls hardware noise, since its kernel knows \
+         nothing of them.",
+    );
+    table
+}
+
+/// Where the time of all gaps went; `with_host` is whether the host was asked, too.
+pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
+    let mut table = Table::new("Where that time went", ["Part", "Time", "Share"]);
+    let sum = ledger.parts();
+    let all = sum.sum().max(1) as f64;
+    for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
+        let of_host = ["KVM", "VMM", "blocked", "steal", "host's interrupts"].contains(&name);
+        if with_host || !of_host {
+            table.row(name, [time(ns), number::share(ns as f64 / all)]);
+        }
+    }
+    table.note("The parts are disjoint, and add up to the noise to the nanosecond.");
+    table.note(match with_host {
+        true => "Rest: what no tracepoint sees, such as the world switches themselves.",
+        false => "Rest: exits, steal and hardware; only the host can tell them apart.",
+    });
+    table
+}
+
+/// What it came from, the costliest first.
+pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
+    let mut table = Table::new(caption, ["Source", "Count", "In all", "Share", "Longest"]);
+    let all = ranks.iter().map(|rank| rank.total_ns).sum::<u64>().max(1) as f64;
+    for rank in ranks.iter().take(SHOWN) {
+        table.row(
+            rank.source.to_string(),
+            [
+                count(rank.count as f64),
+                time(rank.total_ns),
+                number::share(rank.total_ns as f64 / all),
+                time(rank.longest_ns),
+            ],
+        );
+    }
+    if let Some(more) = ranks.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        table.note(format!(
+            "{} more are shorter together; JSON has them.",
+            number::plural(more, "source")
+        ));
+    }
+    table
+}
+
+/// What to do, for the costliest sources first; each knob once.
+pub fn advice(ranks: &[Rank]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for rank in ranks {
+        let Some(advice) = rank.source.advice() else {
+            continue;
+        };
+        if !lines.iter().any(|line| line.starts_with(advice)) {
+            lines.push(format!("{advice} ({})", rank.source));
+        }
+    }
+    lines
+}
+
+/// Exits by how far they went, as the host saw them.
+pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
+    let caption = format!("Exits in {}, by how far they went", time(window_ns));
+    let columns =
+        ["Class", "Exits", "Half at most", "90 % at most", "Longest", "KVM", "VMM", "Steal"];
+    let mut table = Table::new(caption, columns);
+    for class in [Class::Light, Class::Heavy, Class::Halt] {
+        let those: Vec<&Absence> = absences.iter().filter(|one| one.class == class).collect();
+        let mut lengths: Vec<u64> = those.iter().map(|one| one.ns).collect();
+        lengths.sort_unstable();
+        let at_most = |share: f64| {
+            let at = (lengths.len().saturating_sub(1) as f64 * share) as usize;
+            number::or_nothing(lengths.get(at), |ns| time(*ns))
+        };
+        let sum = |of: &dyn Fn(&Absence) -> u64| time(those.iter().map(|one| of(one)).sum());
+        table.row(
+            class.to_string(),
+            [
+                count(those.len() as f64),
+                at_most(0.5),
+                at_most(0.9),
+                at_most(1.0),
+                sum(&|one| one.kvm_ns + one.interrupted_ns),
+                sum(&|one| one.vmm_ns),
+                sum(&|one| one.waited_ns),
+            ],
+        );
+    }
+    table.note(
+        "Light: KVM alone dealt with it. Heavy: the VMM had to. Halt: the vCPU had nothing to do. \
+         The host's interrupts count as KVM here.",
+    );
+    table
+}
+
+/// One line for a gap: its length, and what it consists of.
+pub fn chain(entry: &Entry) -> String {
+    let events: Vec<String> = entry
+        .events
+        .iter()
+        .filter(|event| event.ns > 0)
+        .map(|event| format!("{} {}", event.source, time(event.ns)))
+        .collect();
+    let at = entry.begin_ns as f64 / 1e9;
+    format!("CPU {} at {at:.6} s: {} = {}", entry.cpu, time(entry.ns), events.join(" + "))
+}
+
+fn time(ns: u64) -> String {
+    Nanos(ns).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::{
+        cause::Cause,
+        noise::{
+            by_source, host_sources, ledger, Clock, Disturbance, Gap, GuestNoise, HostNoise,
+            Instant, Kind, TscOffset,
+        },
+    };
+
+    fn recorded() -> (GuestNoise, HostNoise) {
+        let at = |ns| Instant { tsc: ns, ns };
+        let clock = Clock { begin: at(0), end: at(10_000_000) };
+        let tick = Disturbance {
+            kind: Kind::Irq,
+            name: "virtual_tick".into(),
+            begin_ns: 101_000,
+            end_ns: 106_000,
+        };
+        let gap = |cpu, begin_ns, ns, disturbances: Vec<Disturbance>| Gap {
+            cpu,
+            begin_ns,
+            ns,
+            interference: disturbances.len() as u32,
+            disturbances,
+        };
+        let gaps = vec![
+            gap(0, 100_000, 7_000, vec![tick]),
+            gap(0, 200_000, 41_000, vec![]),
+            gap(1, 300_000, 9_000, vec![]),
+        ];
+        let absence =
+            |vcpu, begin_ns, [kvm_ns, vmm_ns, waited_ns]: [u64; 3], cause, reason: &str| Absence {
+                process: 5,
+                vcpu,
+                begin_ns,
+                ns: kvm_ns + vmm_ns + waited_ns,
+                kvm_ns,
+                vmm_ns,
+                blocked_ns: 0,
+                waited_ns,
+                interrupted_ns: 0,
+                cause,
+                reason: reason.into(),
+                class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
+                exit_cpu: 0,
+                entry_cpu: 0,
+                taker: (waited_ns > 0).then(|| "kworker/2:1".into()),
+            };
+        let absences = vec![
+            absence(0, 200_500, [6_000, 0, 33_000], Cause::HostTick, "intr"),
+            absence(1, 300_400, [2_000, 6_000, 0], Cause::Io, "ioio"),
+        ];
+        let offset = |vcpu| TscOffset { process: 5, vcpu, offset: 0 };
+        let host = HostNoise {
+            clock,
+            tsc_offsets: vec![offset(0), offset(1)],
+            exits: 2,
+            vmm_end_unknown: false,
+            absences,
+        };
+        (GuestNoise { clock, gaps }, host)
+    }
+
+    #[test]
+    fn noise_is_shown_from_its_sum_to_its_worst_gap() {
+        let (guest, host) = recorded();
+        let book = ledger(&guest, Some((&host, 5)));
+        let events = book.entries.iter().flat_map(|entry| &entry.events);
+        let sources = by_source(events.map(|event| (event.source.clone(), event.ns)));
+        let text = [
+            cpus(&book).text(),
+            parts(&book, true).text(),
+            ranks(&sources, "What it came from").text(),
+            advice(&sources).join("\n") + "\n",
+            chain(&book.entries[1]) + "\n",
+        ];
+        insta::assert_snapshot!(text.join("\n"));
+    }
+
+    #[test]
+    fn a_host_alone_shows_its_exits() {
+        let (_, host) = recorded();
+        let text = classes(&host.absences, 10_000_000).text()
+            + "\n"
+            + &ranks(&host_sources(&host.absences), "What their time came from").text();
+        insta::assert_snapshot!(text);
+    }
+}
