@@ -84,7 +84,7 @@ test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min
 	$(CARGO_TEST) $(QUICK)
 
 test-boot: kernels emulator ## boots kernels under emulation (17 min, plus kernels and emulator)
-	$(CARGO_TEST) -p paratick --test boot -- --test-threads=1
+	$(CARGO_TEST) -p paratick --test boot -- --test-threads=2
 
 test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min, plus the kernel)
 	scripts/bootstrap --with intel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that boot real kernels under emulation; `make test-boot` runs them, one at a time.
+//! Tests that boot real kernels under emulation; `make test-boot` runs them, two at a time.
 //!
 //! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series, and
 //! `PARATICK_TEST_BASE_KERNEL` one instead of that without.
@@ -14,6 +14,7 @@ mod hz;
 mod kexec;
 mod lab;
 mod model;
+mod noise;
 mod polling;
 mod programs;
 mod selftest;

@@ -10,6 +10,7 @@ mod kernel_build;
 mod kernel_stack;
 mod lab;
 mod model;
+mod noise;
 mod outside;
 mod own_program;
 mod refusals;

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording the noise of a host's guests, from both sides.
 
+/// For whoever ends this process at once, while it records.
+pub use paratick_instruments::end_traces;
+/// For whoever runs something else than osnoise meanwhile.
+pub use paratick_instruments::noise::NoiseRecorder;
+
 use anyhow::{bail, Result};
 use paratick_core::noise::{GuestNoise, HostNoise};
-use paratick_instruments::{noise::NoiseRecorder, osnoise::OsnoiseRecorder};
+use paratick_instruments::{
+    osnoise::{OsnoiseRecorder, LEAD},
+    Instrument,
+};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// At the beginning and the end of a recording, for the noise that we make ourselves.
+const MARGIN: Duration = Duration::from_millis(500);
 
 /// Wall-clock limit of what takes no time.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -27,13 +38,12 @@ pub struct Recorded {
     pub process: Option<u32>,
 }
 
-/// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.  Where there
-/// is no guest of ours, the host is itself the guest of somebody.
+/// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.
 ///
 /// `limit` is in wall-clock time.
 pub fn record(
     host: &Host,
-    guest: Option<&Guest>,
+    guest: &Guest,
     sides: Sides,
     time: Duration,
     limit: Duration,
@@ -41,25 +51,34 @@ pub fn record(
     if sides.host {
         host.start::<NoiseRecorder>()?;
     }
-    match guest {
-        _ if !sides.guest => {}
-        Some(guest) => guest.start::<OsnoiseRecorder>()?,
-        None => host.start::<OsnoiseRecorder>()?,
+    if sides.guest {
+        guest.start::<OsnoiseRecorder>()?;
     }
-    let seconds = time.as_secs_f64().to_string();
-    let wait = Exec::new(["sleep", &seconds]).timeout(limit.max(time + STEP_LIMIT));
-    let result = match guest {
-        Some(guest) => guest.exec(wait)?,
-        None => host.exec(wait)?,
-    };
+    let seconds = (LEAD + time + 2 * MARGIN).as_secs_f64().to_string();
+    let wait = Exec::new(["sleep", &seconds]).timeout(limit.max(LEAD + time + STEP_LIMIT));
+    let result = guest.exec(wait)?;
     if result.code != 0 {
         bail!("waiting failed: {}", String::from_utf8_lossy(&result.stderr).trim());
     }
-    let sampled = match guest {
-        _ if !sides.guest => None,
-        Some(guest) => Some(guest.read::<OsnoiseRecorder>()?),
-        None => Some(host.read::<OsnoiseRecorder>()?),
-    };
+    let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
-    Ok(Recorded { host: seen, guest: sampled, process: guest.map(Guest::pid) })
+    Ok(Recorded { host: seen, guest: noise, process: Some(guest.pid()) })
+}
+
+/// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
+/// be somebody's VM.
+pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
+    let mut host = if sides.host { Some(NoiseRecorder::start()?) } else { None };
+    let mut guest = if sides.guest { Some(OsnoiseRecorder::start()?) } else { None };
+    std::thread::sleep(LEAD + time + 2 * MARGIN);
+    let noise = guest.as_mut().map(OsnoiseRecorder::read).transpose()?;
+    Ok(Recorded {
+        guest: noise.map(|noise| cut(noise, time)),
+        host: host.as_mut().map(NoiseRecorder::read).transpose()?,
+        process: None,
+    })
+}
+
+fn cut(noise: GuestNoise, time: Duration) -> GuestNoise {
+    noise.cut(MARGIN.as_nanos() as u64, time.as_nanos() as u64)
 }

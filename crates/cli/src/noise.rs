@@ -9,9 +9,9 @@ use crate::{
     progress::Progress,
     signals,
 };
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use clap::{Args as Arguments, ValueEnum};
-use paratick_bench::noise::{record, Recorded, Sides};
+use paratick_bench::noise::{record, record_here, Recorded, Sides};
 use paratick_build::progress::{Events, Step};
 use paratick_core::{
     noise::{by_source, host_sources, ledger, Entry, HostNoise, Ledger, Parts, Rank},
@@ -35,6 +35,7 @@ use std::{
 /// docs/noise.md explains the tables.
 /// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded.
 #[derive(Arguments)]
+#[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
 pub struct Args {
     #[command(flatten)]
     lab: LabOptions,
@@ -75,7 +76,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.recording {
         let text = input::text("explain", file, "a file that `paratick noise --save` wrote")?;
         let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            input::wrong("explain", file, format!("it is no recording of noise: {error}"))
+            let hint = "hint: give a file that `paratick noise --save` wrote";
+            input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
         })?;
         return args.show(&recorded);
     }
@@ -107,19 +109,26 @@ impl Args {
     }
 
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
-        let plan = self.lab.plan(Clock::Leaping, events)?;
+        if !self.lab.host.host.boots() {
+            let recorded = record_here(sides, self.time)?;
+            if recorded.host.as_ref().is_some_and(|host| host.absences.is_empty()) {
+                bail!(
+                    "no vCPU ran on this machine while it was recorded\n\
+                     hint: start a VM, or give --side guest if this machine is one"
+                );
+            }
+            return Ok(recorded);
+        }
+        let mut plan = self.lab.plan(Clock::Leaping, events)?;
+        // CPUs of the emulator take turns, and lose each other's; by this clock less at a time.
+        plan.host.emulation.parallel_clock |= plan.guest.vcpus > 1;
         let LabPlan { host, tools, .. } = &plan;
         let host = Host::boot(host.clone(), tools, events)?;
-        let guest = match self.lab.host.host.boots() {
-            true => {
-                let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-                events(Step::BootingGuest { vcpus, mode }.into());
-                Some(host.start_guest(plan.guest(host.run_folder()))?)
-            }
-            false => None,
-        };
-        let recorded = record(&host, guest.as_ref(), sides, self.time, self.timeout)?;
-        guest.map_or(Ok(()), |guest| guest.shutdown())?;
+        let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
+        events(Step::BootingGuest { vcpus, mode }.into());
+        let guest = host.start_guest(plan.guest(host.run_folder()))?;
+        let recorded = record(&host, &guest, sides, self.time, self.timeout)?;
+        guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)
     }

@@ -35,6 +35,7 @@ pub fn watch() -> Result<()> {
         if let Some(signal) = signals.forever().next() {
             restore_terminal();
             paratick_bench::finish_writing();
+            paratick_bench::noise::end_traces();
             run_folder::clean_up();
             std::process::exit(128 + signal);
         }

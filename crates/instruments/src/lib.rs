@@ -24,3 +24,4 @@ mod tsc_offsets;
 
 pub use instrument::Instrument;
 pub use table::Instruments;
+pub use tracefs::end_traces;

@@ -11,6 +11,7 @@ use std::{
     fmt::Display,
     io::Write,
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Where kernels mount it, and where older ones did.
@@ -69,8 +70,10 @@ impl Tracefs {
     pub fn instance(&self, name: &str) -> Result<Instance> {
         let instances = self.0.join("instances");
         remove_orphans(&instances);
-        let instance = Instance(instances.join(format!("paratick-{name}-{}", std::process::id())));
-        fs_err::create_dir(&instance.0)?;
+        let path = instances.join(format!("paratick-{name}-{}", std::process::id()));
+        fs_err::create_dir(&path)?;
+        live().push(path.clone());
+        let instance = Instance(path);
         instance.set("tracing_on", 0)?;
         Ok(instance)
     }
@@ -115,7 +118,21 @@ impl Drop for Instance {
         // Nothing can be done about what fails here.
         self.set("events/enable", 0).ok();
         std::fs::remove_dir(&self.0).ok();
+        live().retain(|path| *path != self.0);
     }
+}
+
+/// The traces of this process.
+static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn live() -> MutexGuard<'static, Vec<PathBuf>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For whoever ends this process at once: its traces would go on, and with them their tracers.
+pub fn end_traces() {
+    let all = std::mem::take(&mut *live());
+    all.into_iter().map(Instance).for_each(drop);
 }
 
 /// Removes the traces of processes that were killed.
@@ -282,6 +299,19 @@ Totals:
             fs_err::read_dir(&instances).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["paratick-events-1", "someone"]);
+        fs_err::remove_dir_all(&tracefs.0).unwrap();
+    }
+
+    #[test]
+    fn traces_end_with_their_process() {
+        let tracefs = fake("ending");
+        fs_err::create_dir_all(tracefs.0.join("instances")).unwrap();
+        // The kernel fills a new folder.
+        let path = tracefs.0.join("instances/paratick-x-1");
+        fs_err::create_dir(&path).unwrap();
+        live().push(path.clone());
+        end_traces();
+        assert!(!path.exists() && !live().contains(&path));
         fs_err::remove_dir_all(&tracefs.0).unwrap();
     }
 

@@ -98,6 +98,14 @@ impl LabOptions {
         }
     }
 
+    /// This machine as the host of VMs that run already: no kernel is needed, and no guest.
+    pub fn machine(&self) -> Result<(HostSpec, Tools)> {
+        let backend = self.host.host;
+        let mut host = HostSpec::for_guests(backend, "", 0, Size::default());
+        host.settings = self.host.settings.single(backend)?;
+        Ok((host, backend.tools(None)?))
+    }
+
     pub fn plan(&self, clock: Clock, events: Events) -> Result<LabPlan> {
         let backend = self.host.host;
         let tools = backend.tools((!self.dry_run).then_some(&mut *events))?;

@@ -148,16 +148,19 @@ impl Options {
 
 impl Subject<'_> {
     fn boot<'a>(options: &'a Options, events: Events) -> Result<Subject<'a>> {
+        let argv = options.command.clone();
+        if !options.lab.host.host.boots() {
+            let (host, tools) = options.lab.machine()?;
+            let host = Host::boot(host, &tools, events)?;
+            return Ok(Subject { options, host, guest: None, argv });
+        }
         let plan = options.lab.plan(Clock::Leaping, events)?;
         let LabPlan { host, tools, .. } = &plan;
         let host = Host::boot(host.clone(), tools, events)?;
-        let mut subject = Subject { options, host, guest: None, argv: options.command.clone() };
-        if options.lab.host.host.boots() {
-            let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-            events(Step::BootingGuest { vcpus, mode }.into());
-            subject.guest = Some(subject.host.start_guest(plan.guest(subject.host.run_folder()))?);
-        }
-        Ok(subject)
+        let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
+        events(Step::BootingGuest { vcpus, mode }.into());
+        let guest = host.start_guest(plan.guest(host.run_folder()))?;
+        Ok(Subject { options, host, guest: Some(guest), argv })
     }
 
     fn record(&self) -> Result<Halts> {

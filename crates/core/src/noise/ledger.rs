@@ -112,14 +112,59 @@ pub struct Event {
     pub ns: u64,
 }
 
+/// What the ways there and back take outside all tracepoints, in ns: the median of what is nobody's
+/// in gaps that are one such event and nothing else, where there are some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Edges {
+    /// Out of the guest.
+    pub exit: Option<u64>,
+    /// Into an interrupt or a softirq.
+    pub interrupt: Option<u64>,
+    /// To another thread.
+    pub thread: Option<u64>,
+}
+
+/// So many gaps tell what is usual.
+const SOME: usize = 3;
+
+impl Edges {
+    fn of(entries: &[Entry]) -> Edges {
+        let median = |is: &dyn Fn(&Source) -> bool| {
+            let alone = |entry: &&Entry| matches!(&entry.events[..], [one] if is(&one.source));
+            let rests = entries.iter().filter(alone).map(|entry| entry.parts.rest);
+            let mut rests: Vec<u64> = rests.collect();
+            rests.sort_unstable();
+            rests.get(rests.len() / 2).copied().filter(|_| rests.len() >= SOME)
+        };
+        Edges {
+            exit: median(&|source| matches!(source, Source::Exit { .. })),
+            interrupt: median(&|source| {
+                matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
+            }),
+            thread: median(&|source| matches!(source, Source::Guest { kind: Kind::Thread, .. })),
+        }
+    }
+
+    /// How much of a gap with these events may be nobody's; osnoise's own loop is part of it.
+    fn allowed(&self, events: &[Event]) -> u64 {
+        let edge = |event: &Event| {
+            let measured = match event.source {
+                Source::Guest { kind: Kind::Thread, .. } => self.thread,
+                Source::Guest { .. } => self.interrupt,
+                _ => self.exit,
+            };
+            measured.unwrap_or(0).max(OSNOISE_THRESHOLD)
+        };
+        OSNOISE_THRESHOLD + events.iter().map(edge).sum::<u64>()
+    }
+}
+
 /// All gaps of a guest, explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ledger {
     /// For how long it was recorded.
     pub window_ns: u64,
-    /// What the way out of a guest and back takes outside all tracepoints: as measured in gaps
-    /// that are one exit and nothing else.
-    pub edge_ns: u64,
+    pub edges: Edges,
     pub entries: Vec<Entry>,
 }
 
@@ -158,7 +203,7 @@ struct Away<'a> {
 /// Explains each gap of a guest by what it knows itself and, if there is one, by what its host
 /// knows: `process` is its VMM's.
 pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
-    let window_ns = guest.clock.end.ns.saturating_sub(guest.clock.begin.ns);
+    let window_ns = guest.end_ns.saturating_sub(guest.begin_ns);
     let mut entries = Vec::with_capacity(guest.gaps.len());
     let mut cpus: Vec<u32> = guest.gaps.iter().map(|gap| gap.cpu).collect();
     cpus.sort_unstable();
@@ -175,11 +220,9 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
         }
     }
     entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
-    let edge_ns = edge(&entries);
-    for entry in &mut entries {
-        settle(entry, edge_ns);
-    }
-    Ledger { window_ns, edge_ns, entries }
+    let edges = Edges::of(&entries);
+    entries.iter_mut().for_each(|entry| settle(entry, &edges));
+    Ledger { window_ns, edges, entries }
 }
 
 /// A vCPU's absences in order, on the clock of its guest.
@@ -256,25 +299,14 @@ fn take(taken: &mut Vec<(i64, i64)>, from: i64, to: i64) -> u64 {
     free as u64
 }
 
-/// The median of what is nobody's in gaps that are one light exit and nothing else; 0 where there
-/// is none.
-fn edge(entries: &[Entry]) -> u64 {
-    let alone =
-        |entry: &&Entry| matches!(&entry.events[..], [Event { source: Source::Exit { .. }, .. }]);
-    let mut rests: Vec<u64> = entries.iter().filter(alone).map(|entry| entry.parts.rest).collect();
-    rests.sort_unstable();
-    rests.get(rests.len() / 2).copied().unwrap_or(0)
-}
-
-/// Says what the rest is: edges, as many as there are events, or something that nobody knows.
-fn settle(entry: &mut Entry, edge_ns: u64) {
+/// Says what the rest is: edges, or something that nobody knows.
+fn settle(entry: &mut Entry, edges: &Edges) {
     let ns = entry.parts.rest;
     if ns == 0 {
         return;
     }
-    let edge_ns = edge_ns.max(OSNOISE_THRESHOLD);
-    let allowed = OSNOISE_THRESHOLD + edge_ns.saturating_mul(entry.events.len() as u64);
-    let source = if ns > allowed { Source::Unexplained } else { Source::Edges };
+    let usual = ns <= edges.allowed(&entry.events);
+    let source = if usual { Source::Edges } else { Source::Unexplained };
     entry.events.push(Event { source, ns });
 }
 

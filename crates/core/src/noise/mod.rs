@@ -8,7 +8,7 @@ mod rank;
 mod recording;
 
 pub use clock::{Clock, Instant};
-pub use ledger::{ledger, Entry, Event, Ledger, Parts};
+pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
 pub use rank::{by_source, host_sources, Rank, Source};
 pub use recording::{
     Absence, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset, OSNOISE_THRESHOLD,

@@ -18,6 +18,8 @@ pub enum Source {
     Blocked { cause: Cause, reason: String },
     /// Another task of the host ran on the vCPU's pCPU.
     Preempted { by: String },
+    /// The vCPU's thread was woken, and nobody was in its way: the pCPU came out of idle.
+    Waking,
     /// The guest itself.
     Guest { kind: Kind, name: String },
     /// What no tracepoint sees: the world switches, the way into and out of interrupts, and
@@ -34,6 +36,7 @@ impl fmt::Display for Source {
             Source::Vmm { cause, reason } => write!(f, "VMM: {cause} ({reason})"),
             Source::Blocked { cause, reason } => write!(f, "blocked: {cause} ({reason})"),
             Source::Preempted { by } => write!(f, "preempted by {by}"),
+            Source::Waking => f.write_str("waking up"),
             Source::Guest { kind, name } => write!(f, "guest's {kind}: {name}"),
             Source::Edges => f.write_str("switches between contexts"),
             Source::Unexplained => f.write_str("unexplained"),
@@ -69,6 +72,7 @@ impl Source {
             Source::Guest { kind: Kind::Irq, .. } => "guest: irqaffinity= to other CPUs",
             Source::Guest { kind: Kind::Softirq, .. } => "guest: nohz_full= and rcu_nocbs=",
             Source::Guest { kind: Kind::Thread, .. } => "guest: isolcpus=domain,…",
+            Source::Waking => "host: kvm.halt_poll_ns (paratick tune halt-poll says how much)",
             Source::Exit { .. }
             | Source::Blocked { .. }
             | Source::Guest { kind: Kind::Nmi, .. }
@@ -107,11 +111,14 @@ pub fn by_source(events: impl IntoIterator<Item = (Source, u64)>) -> Vec<Rank> {
 /// Where the clocks of guest and host disagree by some ns, KVM's own part is cut first.
 pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
     let (cause, reason) = (absence.cause, &absence.reason);
-    let by = absence.taker.clone().unwrap_or_else(|| "another task".into());
+    let waited = match &absence.taker {
+        Some(by) => Source::Preempted { by: by.clone() },
+        None => Source::Waking,
+    };
     let parts = [
         (Source::Exit { cause, reason: reason.clone() }, absence.kvm_ns + absence.interrupted_ns),
         (Source::Vmm { cause, reason: reason.clone() }, absence.vmm_ns),
-        (Source::Preempted { by }, absence.waited_ns),
+        (waited, absence.waited_ns),
         (Source::Blocked { cause, reason: reason.clone() }, absence.blocked_ns),
     ];
     let mut cut = cut;
@@ -123,7 +130,9 @@ pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
     parts.into_iter().map(left).filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// What all exits of a host come from.
+/// What all exits of a host come from.  A vCPU that has nothing to do loses nothing by it.
 pub fn host_sources(absences: &[Absence]) -> Vec<Rank> {
-    by_source(absences.iter().flat_map(|absence| sources(absence, 0)))
+    let idle = |source: &Source| matches!(source, Source::Blocked { cause: Cause::Halt, .. });
+    let all = absences.iter().flat_map(|absence| sources(absence, 0));
+    by_source(all.filter(|(source, _)| !idle(source)))
 }

@@ -14,7 +14,7 @@ pub struct HostNoise {
     pub clock: Clock,
     /// Of the vCPUs of all VMs that still ran at the end.
     pub tsc_offsets: Vec<TscOffset>,
-    /// How many exits there were, of which the last of each vCPU may have had no end.
+    /// How many exits there were just before the end; of each vCPU, the last may have no absence.
     pub exits: u64,
     /// Where the VMM's time could not be told from KVM's: `vmm_ns` then ends with the absence.
     pub vmm_end_unknown: bool,
@@ -30,9 +30,7 @@ pub struct TscOffset {
 }
 
 /// How far an exit went (thesis 4.1).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::Display,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Class {
@@ -75,7 +73,22 @@ pub struct Absence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestNoise {
     pub clock: Clock,
+    /// From when to when osnoise sampled, by the guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub end_ns: u64,
     pub gaps: Vec<Gap>,
+}
+
+impl GuestNoise {
+    /// Only what lies in `ns` from `skip_ns` after the beginning on: whoever starts and ends a
+    /// recording makes noise, too.
+    pub fn cut(mut self, skip_ns: u64, ns: u64) -> GuestNoise {
+        self.begin_ns = self.begin_ns.saturating_add(skip_ns).min(self.end_ns);
+        self.end_ns = self.begin_ns.saturating_add(ns).min(self.end_ns);
+        let (begin, end) = (self.begin_ns, self.end_ns);
+        self.gaps.retain(|gap| gap.begin_ns >= begin && gap.begin_ns + gap.ns <= end);
+        self
+    }
 }
 
 /// osnoise was away for longer than its threshold.

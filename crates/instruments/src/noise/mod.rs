@@ -35,8 +35,9 @@ impl Instrument for NoiseRecorder {
     /// Fails if one could not be recorded: what it took would be missing from the noise.
     fn read(&mut self) -> Result<HostNoise> {
         let ebpf = &mut self.programs.ebpf;
-        bpf::drain(ebpf, &mut self.records)?;
+        // In this order: what ends in between is one more record.
         let exits = bpf::state(ebpf, NOISE_EXITS)?;
+        bpf::drain(ebpf, &mut self.records)?;
         let lost = bpf::state(ebpf, NOISE_LOST)?;
         if lost != 0 {
             bail!(

@@ -18,6 +18,11 @@ use aya::Ebpf;
 use gather::gather;
 use paratick_core::noise::{Clock, GuestNoise, Instant};
 use raw::{Noise, OSNOISE_LOST};
+use std::time::Duration;
+
+/// It samples from then on: its threads find no trace at first, and sleep for a period
+/// (`osnoise/period_us`).
+pub const LEAD: Duration = Duration::from_millis(1_050);
 
 pub struct OsnoiseRecorder {
     // In this order: who samples ends first.
@@ -35,14 +40,17 @@ impl Instrument for OsnoiseRecorder {
         let tracefs = Tracefs::open().context(program::WHAT)?;
         let ebpf = program::load(&tracefs)?;
         let tracer = tracefs.instance("osnoise")?;
+        // While all traces are off, it sleeps.
+        tracer.set("tracing_on", 1)?;
         tracer.set("current_tracer", "osnoise").context(
             "the tracer osnoise cannot be started\n\
              hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
         )?;
-        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun: clock::with_tsc(), records: Vec::new() })
+        let begun = clock::with_tsc();
+        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records: Vec::new() })
     }
 
-    /// All gaps since the start.
+    /// All gaps from [`LEAD`] after the start on.
     ///
     /// Fails if one could not be recorded.
     fn read(&mut self) -> Result<GuestNoise> {
@@ -55,7 +63,13 @@ impl Instrument for OsnoiseRecorder {
             );
         }
         let clock = Clock { begin: self.begun, end: clock::with_tsc() };
-        Ok(GuestNoise { clock, gaps: gather(&self.records) })
+        let noise = GuestNoise {
+            clock,
+            begin_ns: self.begun.ns + LEAD.as_nanos() as u64,
+            end_ns: clock.end.ns,
+            gaps: gather(&self.records),
+        };
+        Ok(noise.cut(0, u64::MAX))
     }
 }
 

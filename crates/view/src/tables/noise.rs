@@ -34,7 +34,7 @@ pub fn cpus(ledger: &Ledger) -> Table {
             [
                 count(gaps.len() as f64),
                 time(noise),
-                number::share(1.0 - noise as f64 / ledger.window_ns.max(1) as f64),
+                percent(1.0 - noise as f64 / ledger.window_ns.max(1) as f64),
                 time(longest),
                 count(those(&|entry| entry.hardware_to_stock) as f64),
                 count(those(&unexplained) as f64),
@@ -56,7 +56,7 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
         let of_host = ["KVM", "VMM", "blocked", "steal", "host's interrupts"].contains(&name);
         if with_host || !of_host {
-            table.row(name, [time(ns), number::share(ns as f64 / all)]);
+            table.row(name, [time(ns), percent(ns as f64 / all)]);
         }
     }
     table.note("The parts are disjoint, and add up to the noise to the nanosecond.");
@@ -77,7 +77,7 @@ pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
             [
                 count(rank.count as f64),
                 time(rank.total_ns),
-                number::share(rank.total_ns as f64 / all),
+                percent(rank.total_ns as f64 / all),
                 time(rank.longest_ns),
             ],
         );
@@ -140,16 +140,27 @@ pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
     table
 }
 
-/// One line for a gap: its length, and what it consists of.
+/// One line for a gap: its length, and what it consists of, in the order in which that began.
 pub fn chain(entry: &Entry) -> String {
-    let events: Vec<String> = entry
-        .events
+    // What comes again and again is told once.
+    let mut told: Vec<(&Source, u64, u64)> = Vec::new();
+    for event in entry.events.iter().filter(|event| event.ns > 0) {
+        match told.iter_mut().find(|(source, ..)| *source == &event.source) {
+            Some((_, count, ns)) => (*count, *ns) = (*count + 1, *ns + event.ns),
+            None => told.push((&event.source, 1, event.ns)),
+        }
+    }
+    let times = |count: u64| if count > 1 { format!("{count} × ") } else { String::new() };
+    let parts: Vec<String> = told
         .iter()
-        .filter(|event| event.ns > 0)
-        .map(|event| format!("{} {}", event.source, time(event.ns)))
+        .map(|(source, count, ns)| format!("{}{source} {}", times(*count), time(*ns)))
         .collect();
     let at = entry.begin_ns as f64 / 1e9;
-    format!("CPU {} at {at:.6} s: {} = {}", entry.cpu, time(entry.ns), events.join(" + "))
+    format!("CPU {} at {at:.6} s: {} = {}", entry.cpu, time(entry.ns), parts.join(" + "))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
 }
 
 fn time(ns: u64) -> String {
@@ -208,7 +219,7 @@ mod tests {
             };
         let absences = vec![
             absence(0, 200_500, [6_000, 0, 33_000], Cause::HostTick, "intr"),
-            absence(1, 300_400, [2_000, 6_000, 0], Cause::Io, "ioio"),
+            absence(1, 300_400, [2_000, 6_000, 0], Cause::Io, "io"),
         ];
         let offset = |vcpu| TscOffset { process: 5, vcpu, offset: 0 };
         let host = HostNoise {
@@ -218,7 +229,7 @@ mod tests {
             vmm_end_unknown: false,
             absences,
         };
-        (GuestNoise { clock, gaps }, host)
+        (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, gaps }, host)
     }
 
     #[test]

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does every moment that a guest loses have a name, and is it the right one?
+
+use crate::support::{base_kernel, compile, guest_on, host_for, kernel, sh, text, PATIENCE};
+use paratick_bench::noise::{record, NoiseRecorder, Recorded, Sides};
+use paratick_core::{
+    cause::Cause,
+    noise::{ledger, Absence, Class, Kind, Ledger, Source},
+};
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+use std::time::Duration;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/exits.c");
+const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
+
+const BOTH: Sides = Sides { host: true, guest: true };
+
+fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
+    let time = Duration::from_secs(seconds);
+    let recorded = record(host, guest, BOTH, time, PATIENCE).unwrap();
+    let (Some(seen), Some(noise)) = (&recorded.host, &recorded.guest) else {
+        panic!("both sides were asked");
+    };
+    let book = ledger(noise, Some((seen, guest.pid())));
+    let parts = book.parts();
+    println!(
+        "{} gaps, {} unexplained, {:?}: {parts:?}",
+        book.entries.len(),
+        book.unexplained(),
+        book.edges
+    );
+    // To the nanosecond, each and all.
+    for entry in &book.entries {
+        assert_eq!(entry.parts.sum(), entry.ns, "{entry:?}");
+        assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), entry.ns, "{entry:?}");
+    }
+    // No exit is missing but those that had not ended yet, and each is all accounted for.
+    let vcpus = seen.tsc_offsets.len() as u64;
+    let ended = seen.absences.len() as u64;
+    assert!(seen.exits <= ended + vcpus, "{ended} of {}", seen.exits);
+    assert!(ended <= seen.exits + 50, "{ended} of {}", seen.exits);
+    for one in &seen.absences {
+        let parts = [one.kvm_ns, one.vmm_ns, one.blocked_ns, one.waited_ns, one.interrupted_ns];
+        assert_eq!(parts.iter().sum::<u64>(), one.ns, "{one:?}");
+    }
+    (recorded, book)
+}
+
+fn gaps_with(book: &Ledger, is: impl Fn(&Source) -> bool) -> usize {
+    book.entries.iter().filter(|entry| entry.events.iter().any(|event| is(&event.source))).count()
+}
+
+/// On stock kernels and on ours.
+#[test]
+fn every_gap_has_a_cause() {
+    for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick")] {
+        let host = host_for(image.clone(), 1, &[]);
+        let guest = guest_on(&host, image, 1, mode, &[]);
+        let (_, book) = sampled(&host, &guest, 2);
+        let gaps = book.entries.len();
+        assert!(gaps > 500, "{mode}: {gaps}");
+        let explained = gaps - book.unexplained();
+        assert!(explained * 100 >= gaps * 95, "{mode}: {explained} of {gaps}");
+        // What a stock osnoise takes for hardware is an exit.
+        for entry in book.entries.iter().filter(|entry| entry.hardware_to_stock) {
+            let host_s = |source: &Source| {
+                matches!(source, Source::Exit { .. } | Source::Vmm { .. } | Source::Unexplained)
+            };
+            assert!(entry.events.iter().any(|event| host_s(&event.source)), "{mode}: {entry:?}");
+        }
+        let arms = gaps_with(&book, |source| {
+            matches!(source, Source::Exit { cause: Cause::Arm | Cause::Expiry, .. })
+        });
+        println!("{mode}: {arms} of {gaps} gaps with a timer's exit");
+        match mode {
+            "tickless" => assert!(arms > 500, "{arms}"),
+            _ => assert!(arms < 100, "{arms}"),
+        }
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
+/// osnoise knows the vector: it would book each tick as hardware noise otherwise.
+#[test]
+fn a_virtual_tick_is_no_hardware_noise() {
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "paratick-ticks", &[]);
+    let (recorded, book) = sampled(&host, &guest, 2);
+    let gaps = recorded.guest.unwrap().gaps;
+    let ticks = |kind: &dyn Fn(&str) -> bool| {
+        let all = gaps.iter().flat_map(|gap| &gap.disturbances);
+        all.filter(|one| one.kind == Kind::Irq && kind(&one.name)).count()
+    };
+    let virtual_ticks = ticks(&|name| name.contains("tick"));
+    let own = ticks(&|name| name.contains("timer"));
+    println!("{virtual_ticks} virtual ticks, {own} interrupts of its own timer");
+    let due = book.window_ns * 250 / 1_000_000_000;
+    assert!((due * 97 / 100..=due * 103 / 100 + 2).contains(&(virtual_ticks as u64)), "of {due}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Another task on the vCPU's pCPU is found by its name, and so is each of its turns.
+#[test]
+fn who_takes_the_pcpu_is_named() {
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let pcpu = guest.pins()[0].to_string();
+    let turn = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); done; sleep 0.05";
+    let script = format!(
+        "taskset -c {pcpu} sh -c 'while :; do {turn}; done' </dev/null >/dev/null 2>&1 & echo $!"
+    );
+    let started = host.exec(sh(&script)).unwrap();
+    let pid = text(&started.stdout).trim().to_string();
+    let (_, book) = sampled(&host, &guest, 2);
+    // It starts a `sleep` each time.
+    let taken =
+        |source: &Source| matches!(source, Source::Preempted { by } if by == "sh" || by == "sleep");
+    let turns = gaps_with(&book, taken);
+    let steal: u64 = book.entries.iter().map(|entry| entry.parts.waited).sum();
+    println!("{turns} turns, {steal} ns of steal");
+    assert!(turns >= 30, "{turns}");
+    let of = |entry: &paratick_core::noise::Entry| -> u64 {
+        entry.events.iter().filter(|event| taken(&event.source)).map(|event| event.ns).sum()
+    };
+    let its: u64 = book.entries.iter().map(of).sum();
+    assert!(its * 10 >= steal * 9, "{its} of {steal}");
+    host.exec(Exec::new(["kill", &pid]).timeout(PATIENCE)).unwrap();
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// The thesis's two micro-guests: an instruction that KVM emulates, and a port of the VMM's.
+#[test]
+fn a_cpuid_is_light_and_a_port_of_the_vmm_is_heavy() {
+    const ROUNDS: usize = 1_000;
+    compile(PROGRAM, EXITS);
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    host.start::<NoiseRecorder>().unwrap();
+    let argv = [EXITS, &ROUNDS.to_string()];
+    let result = guest.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+    let seen = host.read::<NoiseRecorder>().unwrap();
+    let mut reasons = std::collections::BTreeMap::<_, usize>::new();
+    for one in &seen.absences {
+        *reasons.entry((&one.reason, one.class.to_string())).or_default() += 1;
+    }
+    println!("{reasons:?}");
+    let those = |reason: &str, class: Class| -> Vec<&Absence> {
+        let all = seen.absences.iter();
+        all.filter(|one| one.reason == reason && one.class == class).collect()
+    };
+    let (cpuids, ports) = (those("cpuid", Class::Light), those("io", Class::Heavy));
+    let ns = |those: &[&Absence]| those.iter().map(|one| one.ns).sum::<u64>() / those.len() as u64;
+    let vmm: u64 = ports.iter().map(|one| one.vmm_ns).sum();
+    println!(
+        "{} CPUIDs of {} ns, {} port reads of {} ns, {vmm} ns of them in the VMM",
+        cpuids.len(),
+        ns(&cpuids),
+        ports.len(),
+        ns(&ports)
+    );
+    // The C library asks the processor what it is, too.
+    assert!((ROUNDS..=ROUNDS + 100).contains(&cpuids.len()), "{}", cpuids.len());
+    // An address and its data.
+    assert!((2 * ROUNDS..=2 * ROUNDS + 20).contains(&ports.len()), "{}", ports.len());
+    assert!(cpuids.iter().all(|one| one.vmm_ns == 0));
+    assert!(ns(&ports) > 2 * ns(&cpuids) && vmm > 0);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
