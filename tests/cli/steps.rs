@@ -21,8 +21,10 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/step");
 
 /// The second of five steps, in `dir`: `script` for a shell, with its output in `log` if given.
 fn step(dir: &TempDir, log: Option<&str>, script: &str) -> Command {
-    let mut step = Command::new(SCRIPT);
-    step.current_dir(dir.path())
+    // Whoever runs these tests in the background may ignore interrupts, and so would a shell.
+    let mut step = Command::new("env");
+    step.args(["--default-signal=INT", SCRIPT])
+        .current_dir(dir.path())
         .env_remove("CI")
         .args(log.iter().flat_map(|log| ["--log", log]))
         .args(["2/5", "cook", "about 3 min", "sh", "-c", script])
