@@ -17,8 +17,8 @@ char _license[] SEC("license") = "GPL";
 const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
 const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 hrtimer_function_at;
-const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at, next_comm_at;
-const volatile __u32 waking_pid_at;
+const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at;
+const volatile __u32 waking_pid_at, wakeup_pid_at;
 const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
 
 #define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
@@ -40,6 +40,9 @@ struct vcpu {
 	__u32 paused;		/* the state to go on in after the thread was off its CPU */
 	__u32 beneath;		/* the state that an interrupt has interrupted */
 	__u32 depth;		/* of interrupts */
+	__u32 busy;		/* its state changes: an interrupt now must not change it */
+	__u32 pad;
+	__u64 longest_ns;	/* of its waits, in this absence */
 };
 
 struct {
@@ -81,10 +84,12 @@ static __always_inline struct vcpu *this_vcpu(void)
 
 static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 {
-	__u64 now = bpf_ktime_get_ns();
-	__u64 ns = now - vcpu->since_ns;
 	struct absence *absence = &vcpu->absence;
+	__u64 now, ns;
 
+	*(volatile __u32 *)&vcpu->busy = 1;
+	now = bpf_ktime_get_ns();
+	ns = now - vcpu->since_ns;
 	switch (vcpu->state) {
 	case IN_KVM:
 		absence->kvm_ns += ns;
@@ -102,8 +107,9 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 		absence->interrupted_ns += ns;
 		break;
 	}
-	vcpu->since_ns = now;
-	vcpu->state = next;
+	*(volatile __u64 *)&vcpu->since_ns = now;
+	*(volatile __u32 *)&vcpu->state = next;
+	*(volatile __u32 *)&vcpu->busy = 0;
 }
 
 static __noinline int meet(__u32 pid, __u32 tgid)
@@ -132,6 +138,7 @@ int kvm_exit(void *ctx)
 	vcpu->since_ns = bpf_ktime_get_ns();
 	vcpu->state = IN_KVM;
 	vcpu->depth = 0;
+	vcpu->longest_ns = 0;
 	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
 	vcpu->absence = (struct absence){
 		.began_ns = vcpu->since_ns,
@@ -190,13 +197,18 @@ int kvm_arch_vcpu_ioctl_run(void *ctx)
 	return 0;
 }
 
-static __always_inline void take(struct absence *absence, void *ctx, __u32 pid, __u32 comm_at)
+/* It comes back after a wait: who ran meanwhile is who ran last. */
+static __always_inline void wait_ends(struct vcpu *vcpu, void *ctx, __u32 prev)
 {
-	if (absence->taker || !pid)
+	__u64 ns = bpf_ktime_get_ns() - vcpu->since_ns;
+	struct absence *absence = &vcpu->absence;
+
+	if (!prev || ns < vcpu->longest_ns)
 		return;
-	absence->taker = pid;
-	absence->taker_low = field_u64(ctx, comm_at);
-	absence->taker_high = field_u64(ctx, comm_at + 8);
+	vcpu->longest_ns = ns;
+	absence->taker = prev;
+	absence->taker_low = field_u64(ctx, prev_comm_at);
+	absence->taker_high = field_u64(ctx, prev_comm_at + 8);
 }
 
 SEC("tracepoint/sched/sched_switch")
@@ -213,15 +225,26 @@ int sched_switch(void *ctx)
 			enter(vcpu, BLOCKED);
 		} else {
 			enter(vcpu, WAITING);
-			take(&vcpu->absence, ctx, next, next_comm_at);
+			/* It could run, and the CPU idles instead. */
+			if (!next)
+				vcpu->absence.flags |= ABSENCE_HELD;
 		}
 	}
 	vcpu = of_thread(next);
 	if (vcpu && (vcpu->state == WAITING || vcpu->state == BLOCKED)) {
 		if (vcpu->state == WAITING)
-			take(&vcpu->absence, ctx, prev, prev_comm_at);
+			wait_ends(vcpu, ctx, prev);
 		enter(vcpu, vcpu->paused);
 	}
+	return 0;
+}
+
+static __always_inline int woken(__u32 pid)
+{
+	struct vcpu *vcpu = of_thread(pid);
+
+	if (vcpu && vcpu->state == BLOCKED)
+		enter(vcpu, WAITING);
 	return 0;
 }
 
@@ -229,18 +252,21 @@ int sched_switch(void *ctx)
 SEC("tracepoint/sched/sched_waking")
 int sched_waking(void *ctx)
 {
-	struct vcpu *vcpu = of_thread(field_u32(ctx, waking_pid_at));
+	return woken(field_u32(ctx, waking_pid_at));
+}
 
-	if (vcpu && vcpu->state == BLOCKED)
-		enter(vcpu, WAITING);
-	return 0;
+/* The first may come before the thread is off its CPU; this one comes when it can run. */
+SEC("tracepoint/sched/sched_wakeup")
+int sched_wakeup(void *ctx)
+{
+	return woken(field_u32(ctx, wakeup_pid_at));
 }
 
 static __always_inline void interrupt(void)
 {
 	struct vcpu *vcpu = this_vcpu();
 
-	if (!vcpu || vcpu->state == IN_GUEST)
+	if (!vcpu || vcpu->state == IN_GUEST || vcpu->busy)
 		return;
 	if (!vcpu->depth++) {
 		vcpu->beneath = vcpu->state;
@@ -252,7 +278,7 @@ static __always_inline int interrupt_ends(void)
 {
 	struct vcpu *vcpu = this_vcpu();
 
-	if (vcpu && vcpu->depth && !--vcpu->depth)
+	if (vcpu && !vcpu->busy && vcpu->depth && !--vcpu->depth)
 		enter(vcpu, vcpu->beneath);
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 /* Flags of an absence. */
 #define ABSENCE_HEAVY	(1u << 0)	/* it left KVM_RUN */
+#define ABSENCE_HELD	(1u << 1)	/* taken off its CPU for nobody: a quota */
 
 /*
  * A vCPU was out of its guest, from an exit to the next entry. The parts add up
@@ -26,7 +27,7 @@ struct absence {
 	__u64 blocked_ns;	/* the thread slept */
 	__u64 waited_ns;	/* it could have run, and another one did */
 	__u64 interrupted_ns;	/* the host's interrupts and softirqs, in its context */
-	__u64 taker_low;	/* who ran instead of it first: the name's 16 bytes */
+	__u64 taker_low;	/* who ran before it came back, in its longest wait: 16 bytes */
 	__u64 taker_high;
 	__u32 taker;		/* … and its number; 0: nobody */
 	__u32 tgid;

@@ -61,8 +61,8 @@ fn every_gap_has_a_cause() {
         assert!(gaps > 500, "{mode}: {gaps}");
         let explained = gaps - book.unexplained();
         assert!(explained * 100 >= gaps * 95, "{mode}: {explained} of {gaps}");
-        // What a stock osnoise takes for hardware is an exit.
-        for entry in book.entries.iter().filter(|entry| entry.hardware_to_stock) {
+        // What its osnoise takes for hardware is an exit.
+        for entry in book.entries.iter().filter(|entry| entry.unknown_to_guest) {
             let host_s = |source: &Source| {
                 matches!(source, Source::Exit { .. } | Source::Vmm { .. } | Source::Unexplained)
             };

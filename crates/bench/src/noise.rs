@@ -14,10 +14,13 @@ use paratick_instruments::{
 };
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// At the beginning and the end of a recording, for the noise that we make ourselves.
 const MARGIN: Duration = Duration::from_millis(500);
+
+/// How often a long recording is taken over.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Wall-clock limit of what takes no time.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -54,7 +57,7 @@ pub fn record(
     if sides.guest {
         guest.start::<OsnoiseRecorder>()?;
     }
-    let seconds = (LEAD + time + 2 * MARGIN).as_secs_f64().to_string();
+    let seconds = whole(sides, time).as_secs_f64().to_string();
     let wait = Exec::new(["sleep", &seconds]).timeout(limit.max(LEAD + time + STEP_LIMIT));
     let result = guest.exec(wait)?;
     if result.code != 0 {
@@ -62,7 +65,15 @@ pub fn record(
     }
     let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
-    Ok(Recorded { host: seen, guest: noise, process: Some(guest.pid()) })
+    let pid = guest.pid();
+    let known = |seen: &HostNoise| seen.tsc_offsets.iter().any(|one| one.process == pid);
+    if sides.guest && seen.as_ref().is_some_and(|seen| !known(seen)) {
+        bail!(
+            "the clocks of guest and host cannot be joined: KVM does not tell the TSC's offset\n\
+             hint: mount debugfs at /sys/kernel/debug on the host, or give --side"
+        );
+    }
+    Ok(Recorded { host: seen, guest: noise, process: Some(pid) })
 }
 
 /// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
@@ -70,13 +81,28 @@ pub fn record(
 pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
     let mut host = if sides.host { Some(NoiseRecorder::start()?) } else { None };
     let mut guest = if sides.guest { Some(OsnoiseRecorder::start()?) } else { None };
-    std::thread::sleep(LEAD + time + 2 * MARGIN);
+    let end = Instant::now() + whole(sides, time);
+    while Instant::now() < end {
+        // So that no ring fills up.
+        host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
+        guest.as_mut().map_or(Ok(()), OsnoiseRecorder::drain)?;
+        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
+    }
     let noise = guest.as_mut().map(OsnoiseRecorder::read).transpose()?;
     Ok(Recorded {
         guest: noise.map(|noise| cut(noise, time)),
         host: host.as_mut().map(NoiseRecorder::read).transpose()?,
         process: None,
     })
+}
+
+/// For how long to record: osnoise needs some time before and after.
+fn whole(sides: Sides, time: Duration) -> Duration {
+    if sides.guest {
+        LEAD + time + 2 * MARGIN
+    } else {
+        time
+    }
 }
 
 fn cut(noise: GuestNoise, time: Duration) -> GuestNoise {

@@ -204,7 +204,7 @@ impl Report<'_> {
             schema: "paratick-noise/1",
             sources,
             parts: ledger.as_ref().map(Ledger::parts),
-            unexplained_gaps: ledger.as_ref().map(Ledger::unexplained),
+            unexplained_gaps: host.and(ledger.as_ref()).map(Ledger::unexplained),
             ledger,
             host,
         }

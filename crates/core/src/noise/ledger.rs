@@ -97,8 +97,8 @@ pub struct Entry {
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
-    /// A stock osnoise calls it hardware noise.
-    pub hardware_to_stock: bool,
+    /// The guest's kernel knows of nothing in it: its osnoise calls it hardware noise.
+    pub unknown_to_guest: bool,
     pub parts: Parts,
     /// In the order in which they began.
     pub events: Vec<Event>,
@@ -151,11 +151,14 @@ impl Edges {
             let measured = match event.source {
                 Source::Guest { kind: Kind::Thread, .. } => self.thread,
                 Source::Guest { .. } => self.interrupt,
-                _ => self.exit,
+                Source::Exit { .. } => self.exit,
+                // Part of an exit.
+                _ => return 0,
             };
             measured.unwrap_or(0).max(OSNOISE_THRESHOLD)
         };
-        OSNOISE_THRESHOLD + events.iter().map(edge).sum::<u64>()
+        let seen = events.iter().filter(|event| event.ns > 0);
+        OSNOISE_THRESHOLD + seen.map(edge).sum::<u64>()
     }
 }
 
@@ -220,8 +223,9 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
         }
     }
     entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
-    let edges = Edges::of(&entries);
-    entries.iter_mut().for_each(|entry| settle(entry, &edges));
+    let edges = host.is_some().then(|| Edges::of(&entries));
+    entries.iter_mut().for_each(|entry| settle(entry, edges.as_ref()));
+    let edges = edges.unwrap_or_default();
     Ledger { window_ns, edges, entries }
 }
 
@@ -237,12 +241,24 @@ fn absences<'a>(guest: &GuestNoise, host: &'a HostNoise, process: u32, vcpu: u32
         .filter(|absence| absence.process == process && absence.vcpu == vcpu)
         .filter_map(|absence| {
             // The host's time on the guest's clock: the TSCs' offset the other way round.
-            let behind = host.clock.ahead(&guest.clock, offset.wrapping_neg(), absence.begin_ns)?;
-            let begin = absence.begin_ns as i64 + behind;
-            Some(Away { begin, end: begin + absence.ns as i64, absence })
+            let on_guest = |ns: u64| {
+                let ahead = host.clock.ahead(&guest.clock, offset.wrapping_neg(), ns)?;
+                Some(ns as i64 + ahead)
+            };
+            let begin = on_guest(absence.begin_ns)?;
+            // Rounding must not make it longer than it was.
+            let end = on_guest(absence.begin_ns + absence.ns)?.min(begin + absence.ns as i64);
+            Some(Away { begin, end, absence })
         })
         .collect();
     away.sort_by_key(|away| away.begin);
+    // One at a time.
+    let mut free = i64::MIN;
+    for away in &mut away {
+        away.begin = away.begin.max(free);
+        away.end = away.end.max(away.begin);
+        free = away.end;
+    }
     away
 }
 
@@ -277,7 +293,7 @@ fn entry(gap: &Gap, away: &[Away]) -> Entry {
         cpu: gap.cpu,
         begin_ns: gap.begin_ns,
         ns: gap.ns,
-        hardware_to_stock: gap.interference == 0,
+        unknown_to_guest: gap.interference == 0,
         parts,
         events: events.into_iter().map(|(_, event)| event).collect(),
     }
@@ -300,13 +316,16 @@ fn take(taken: &mut Vec<(i64, i64)>, from: i64, to: i64) -> u64 {
 }
 
 /// Says what the rest is: edges, or something that nobody knows.
-fn settle(entry: &mut Entry, edges: &Edges) {
+fn settle(entry: &mut Entry, edges: Option<&Edges>) {
     let ns = entry.parts.rest;
     if ns == 0 {
         return;
     }
-    let usual = ns <= edges.allowed(&entry.events);
-    let source = if usual { Source::Edges } else { Source::Unexplained };
+    let source = match edges {
+        None => Source::Outside,
+        Some(edges) if ns <= edges.allowed(&entry.events) => Source::Edges,
+        Some(_) => Source::Unexplained,
+    };
     entry.events.push(Event { source, ns });
 }
 

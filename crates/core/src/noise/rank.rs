@@ -18,6 +18,8 @@ pub enum Source {
     Blocked { cause: Cause, reason: String },
     /// Another task of the host ran on the vCPU's pCPU.
     Preempted { by: String },
+    /// The thread could have run, and its pCPU idled: a cgroup's quota was used up.
+    Held,
     /// The vCPU's thread was woken, and nobody was in its way: the pCPU came out of idle.
     Waking,
     /// The guest itself.
@@ -25,6 +27,8 @@ pub enum Source {
     /// What no tracepoint sees: the world switches, the way into and out of interrupts, and
     /// osnoise's own loop.
     Edges,
+    /// Exits, steal and hardware, which only the host could tell apart.
+    Outside,
     /// More than that: nobody knows of it.  Hardware, firmware, or an instrument's error.
     Unexplained,
 }
@@ -36,9 +40,11 @@ impl fmt::Display for Source {
             Source::Vmm { cause, reason } => write!(f, "VMM: {cause} ({reason})"),
             Source::Blocked { cause, reason } => write!(f, "blocked: {cause} ({reason})"),
             Source::Preempted { by } => write!(f, "preempted by {by}"),
+            Source::Held => f.write_str("held back (quota)"),
             Source::Waking => f.write_str("waking up"),
             Source::Guest { kind, name } => write!(f, "guest's {kind}: {name}"),
             Source::Edges => f.write_str("switches between contexts"),
+            Source::Outside => f.write_str("outside of the guest"),
             Source::Unexplained => f.write_str("unexplained"),
         }
     }
@@ -72,11 +78,13 @@ impl Source {
             Source::Guest { kind: Kind::Irq, .. } => "guest: irqaffinity= to other CPUs",
             Source::Guest { kind: Kind::Softirq, .. } => "guest: nohz_full= and rcu_nocbs=",
             Source::Guest { kind: Kind::Thread, .. } => "guest: isolcpus=domain,…",
+            Source::Held => "host: cpu.max of the VM's cgroup",
             Source::Waking => "host: kvm.halt_poll_ns (paratick tune halt-poll says how much)",
             Source::Exit { .. }
             | Source::Blocked { .. }
             | Source::Guest { kind: Kind::Nmi, .. }
             | Source::Edges
+            | Source::Outside
             | Source::Unexplained => return None,
         })
     }
@@ -112,6 +120,7 @@ pub fn by_source(events: impl IntoIterator<Item = (Source, u64)>) -> Vec<Rank> {
 pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
     let (cause, reason) = (absence.cause, &absence.reason);
     let waited = match &absence.taker {
+        _ if absence.held => Source::Held,
         Some(by) => Source::Preempted { by: by.clone() },
         None => Source::Waking,
     };
@@ -130,9 +139,15 @@ pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
     parts.into_iter().map(left).filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// What all exits of a host come from.  A vCPU that has nothing to do loses nothing by it.
+/// What all exits of a host come from.  A vCPU that has nothing to do loses nothing while it is
+/// blocked, or while KVM polls for it; only when it is late to come back.
 pub fn host_sources(absences: &[Absence]) -> Vec<Rank> {
-    let idle = |source: &Source| matches!(source, Source::Blocked { cause: Cause::Halt, .. });
+    let idle = |source: &Source| {
+        matches!(
+            source,
+            Source::Blocked { cause: Cause::Halt, .. } | Source::Exit { cause: Cause::Halt, .. }
+        )
+    };
     let all = absences.iter().flat_map(|absence| sources(absence, 0));
     by_source(all.filter(|(source, _)| !idle(source)))
 }

@@ -65,7 +65,9 @@ pub struct Absence {
     pub class: Class,
     pub exit_cpu: u32,
     pub entry_cpu: u32,
-    /// Who ran instead of it first.
+    /// It was taken off its pCPU although nobody else was to run there: a quota was used up.
+    pub held: bool,
+    /// Who ran instead of it, last, in the longest of its waits.
     pub taker: Option<String>,
 }
 
@@ -80,13 +82,13 @@ pub struct GuestNoise {
 }
 
 impl GuestNoise {
-    /// Only what lies in `ns` from `skip_ns` after the beginning on: whoever starts and ends a
+    /// Only what began in `ns` from `skip_ns` after the beginning on: whoever starts and ends a
     /// recording makes noise, too.
     pub fn cut(mut self, skip_ns: u64, ns: u64) -> GuestNoise {
         self.begin_ns = self.begin_ns.saturating_add(skip_ns).min(self.end_ns);
         self.end_ns = self.begin_ns.saturating_add(ns).min(self.end_ns);
         let (begin, end) = (self.begin_ns, self.end_ns);
-        self.gaps.retain(|gap| gap.begin_ns >= begin && gap.begin_ns + gap.ns <= end);
+        self.gaps.retain(|gap| (begin..end).contains(&gap.begin_ns));
         self
     }
 }
@@ -98,8 +100,8 @@ pub struct Gap {
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
-    /// How often the guest's kernel knows it was disturbed.  None at all: a stock osnoise calls
-    /// the gap hardware noise.
+    /// How often the guest's kernel knows it was disturbed.  None at all: its osnoise calls the
+    /// gap hardware noise.
     pub interference: u32,
     pub disturbances: Vec<Disturbance>,
 }

@@ -34,11 +34,10 @@ impl Instrument for NoiseRecorder {
     ///
     /// Fails if one could not be recorded: what it took would be missing from the noise.
     fn read(&mut self) -> Result<HostNoise> {
-        let ebpf = &mut self.programs.ebpf;
         // In this order: what ends in between is one more record.
-        let exits = bpf::state(ebpf, NOISE_EXITS)?;
-        bpf::drain(ebpf, &mut self.records)?;
-        let lost = bpf::state(ebpf, NOISE_LOST)?;
+        let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
+        self.drain()?;
+        let lost = bpf::state(&self.programs.ebpf, NOISE_LOST)?;
         if lost != 0 {
             bail!(
                 "{lost} exits found no room in the recording\n\
@@ -52,6 +51,13 @@ impl Instrument for NoiseRecorder {
             vmm_end_unknown: !self.programs.sees_run,
             absences: self.records.iter().map(gather).collect::<Result<_>>()?,
         })
+    }
+}
+
+impl NoiseRecorder {
+    /// Takes what is in the ring, so that a long recording does not fill it.
+    pub fn drain(&mut self) -> Result<()> {
+        bpf::drain(&mut self.programs.ebpf, &mut self.records)
     }
 }
 

@@ -15,6 +15,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noi
 const EVENTS: &[(&str, bool)] = &[
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),
+    ("sched/sched_wakeup", true),
     ("irq/irq_handler_entry", true),
     ("irq/irq_handler_exit", true),
     ("irq/softirq_entry", true),
@@ -51,8 +52,8 @@ const FIELDS: &[Field] = &[
     ("prev_state_at", "sched/sched_switch", "prev_state", 8),
     ("prev_comm_at", "sched/sched_switch", "prev_comm[16]", 16),
     ("next_pid_at", "sched/sched_switch", "next_pid", 4),
-    ("next_comm_at", "sched/sched_switch", "next_comm[16]", 16),
     ("waking_pid_at", "sched/sched_waking", "pid", 4),
+    ("wakeup_pid_at", "sched/sched_wakeup", "pid", 4),
 ];
 
 /// Where a VMM that was left comes back into the kernel; it has a BPF program of its name.

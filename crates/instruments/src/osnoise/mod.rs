@@ -54,7 +54,7 @@ impl Instrument for OsnoiseRecorder {
     ///
     /// Fails if one could not be recorded.
     fn read(&mut self) -> Result<GuestNoise> {
-        bpf::drain(&mut self.ebpf, &mut self.records)?;
+        self.drain()?;
         let lost = bpf::state(&self.ebpf, OSNOISE_LOST)?;
         if lost != 0 {
             bail!(
@@ -70,6 +70,13 @@ impl Instrument for OsnoiseRecorder {
             gaps: gather(&self.records),
         };
         Ok(noise.cut(0, u64::MAX))
+    }
+}
+
+impl OsnoiseRecorder {
+    /// Takes what is in the ring, so that a long recording does not fill it.
+    pub fn drain(&mut self) -> Result<()> {
+        bpf::drain(&mut self.ebpf, &mut self.records)
     }
 }
 

@@ -16,7 +16,7 @@ const SHOWN: usize = 20;
 /// How much of their time the guest's CPUs had.
 pub fn cpus(ledger: &Ledger) -> Table {
     let columns =
-        ["CPU", "Gaps", "Noise", "CPU available", "Longest", "Hardware to stock", "Unexplained"];
+        ["CPU", "Gaps", "Noise", "CPU available", "Longest", "Unknown to guest", "Unexplained"];
     let caption = format!("What osnoise found in {}", time(ledger.window_ns));
     let mut table = Table::new(caption, columns);
     let mut cpus: Vec<u32> = ledger.entries.iter().map(|entry| entry.cpu).collect();
@@ -36,14 +36,14 @@ pub fn cpus(ledger: &Ledger) -> Table {
                 time(noise),
                 percent(1.0 - noise as f64 / ledger.window_ns.max(1) as f64),
                 time(longest),
-                count(those(&|entry| entry.hardware_to_stock) as f64),
+                count(those(&|entry| entry.unknown_to_guest) as f64),
                 count(those(&unexplained) as f64),
             ],
         );
     }
     table.note(
-        "Hardware to stock: gaps that a stock osnoise calls hardware noise, since its kernel knows \
-         nothing of them.",
+        "Unknown to guest: gaps of which the guest's kernel knows nothing, so its osnoise calls them \
+         hardware noise.",
     );
     table
 }
@@ -215,6 +215,7 @@ mod tests {
                 class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
                 exit_cpu: 0,
                 entry_cpu: 0,
+                held: false,
                 taker: (waited_ns > 0).then(|| "kworker/2:1".into()),
             };
         let absences = vec![
