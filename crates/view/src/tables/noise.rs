@@ -42,8 +42,8 @@ pub fn cpus(ledger: &Ledger) -> Table {
         );
     }
     table.note(
-        "Unknown to guest: gaps of which the guest's kernel knows nothing, so its osnoise calls them \
-         hardware noise.",
+        "Unknown to guest: gaps of which the guest's kernel knows nothing, so its osnoise calls \
+         them hardware noise.",
     );
     table
 }
