@@ -12,6 +12,8 @@ BUILT = $(CARGO_TARGET_DIR)/$(CARGO_BUILD_TARGET)/release
 PARATICK = $(BUILT)/paratick
 CARGO = cargo
 CARGO_TEST = $(CARGO) test --release --locked --no-fail-fast
+# What fails is run once more, by itself.
+TESTS = scripts/tests $(CARGO_TEST)
 # Without the tests that boot.
 QUICK = --workspace --lib --bins --test cli --test docs --test house --test browser
 
@@ -81,10 +83,10 @@ ready: build
 	$(PARATICK) doctor
 
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
-	$(CARGO_TEST) $(QUICK)
+	$(TESTS) $(QUICK)
 
 test-boot: kernels emulator ## boots kernels under emulation (17 min, plus kernels and emulator)
-	$(CARGO_TEST) -p paratick --test boot -- --test-threads=2
+	RUST_TEST_THREADS=2 $(TESTS) -p paratick --test boot
 
 test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min, plus the kernel)
 	scripts/bootstrap --with intel

@@ -85,8 +85,8 @@ fn timers_are_as_late_as_without_it() {
         "1000 nanosleep busy",
         "1000 timerfd busy",
         "1000 posix spin",
-        "200 nanosleep twice",
-        "200 nanosleep slow",
+        "1000 nanosleep twice",
+        "1000 nanosleep slow",
     ];
     let measure = |mode| {
         let guest = guest_on(&host, kernel(), 2, mode, &[]);
@@ -96,9 +96,10 @@ fn timers_are_as_late_as_without_it() {
     };
     let (before, after) = (measure("tickless"), measure("paratick"));
     for ((before, after), wait) in before.iter().zip(&after).zip(waits) {
-        // On a busy CPU the lab has seen 13 µs.
-        let limit = before.percentile(99) + 20.0;
-        assert!(after.percentile(99) <= limit, "{wait}: {} of {limit}", after.percentile(99));
+        // On a busy CPU the lab has seen 13 µs.  The emulator's CPUs take turns of about 1 ms: in
+        // either mode up to six waits in a row were that late.
+        let limit = before.percentile(98) + 20.0;
+        assert!(after.percentile(98) <= limit, "{wait}: {} of {limit}", after.percentile(98));
         assert!(after.most() <= before.most() + TICK_US, "{wait}: {}", after.most());
     }
     host.shutdown().unwrap();

@@ -18,6 +18,7 @@ mod report;
 mod stdout;
 mod steps;
 mod support;
+mod tests_again;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 mod timeline;
