@@ -166,6 +166,62 @@ fn a_guest_whose_new_host_has_no_virtual_ticks_has_its_own_within_50_periods() {
     assert_eq!(back[0].virtual_ticks, back[back.len() - 1].virtual_ticks, "{back:?}");
 }
 
+/// Lets the host trace halts with a deadline, and the hypercalls that ask for one.
+const TRACE_HALTS: &str = "sh cd /sys/kernel/tracing && echo 16384 >buffer_size_kb
+    echo 'nr == 20' >events/kvm/kvm_hypercall/filter
+    for event in kvm_halt_until kvm_hypercall; do echo 1 >events/kvm/$event/enable; done";
+
+/// How many of them there were between two marks.
+fn halts(said: &str, from: &str, to: &str) -> (usize, usize) {
+    let (_, trace) = said.split_once("\n== trace\n").unwrap();
+    let (_, after) = trace.split_once(&format!(": == {from}\n")).unwrap();
+    let (between, _) = after.split_once(&format!(": == {to}\n")).unwrap();
+    let count = |name: &str| between.lines().filter(|line| line.contains(name)).count();
+    (count("kvm_halt_until: "), count("kvm_hypercall: "))
+}
+
+#[test]
+fn a_guest_that_is_refused_to_halt_with_a_deadline_loses_no_timer() {
+    let qemus = Qemus::new();
+    let said = qemus.run(&[
+        TRACE_HALTS,
+        &qemus.start("a", Cpu::Halting, ""),
+        "wait a 3 late_us",
+        "mark begin",
+        "monitor a savevm one",
+        "mark saved",
+        "wait a 5 late_us",
+        "monitor a loadvm one",
+        "mark loaded",
+        "wait a 5 late_us",
+        &qemus.start("b", Cpu::Refusing, "-incoming unix:/tmp/b.in"),
+        "monitor a migrate unix:/tmp/b.in",
+        "end a",
+        "mark refused",
+        "wait b 9 late_us",
+        &qemus.start("c", Cpu::Halting, "-incoming unix:/tmp/c.in"),
+        "monitor b migrate unix:/tmp/c.in",
+        "end b",
+        "mark back",
+        "wait c 7 late_us",
+        "mark end",
+        SHOW_TRACE,
+    ]);
+    for name in ["saved", "loaded", "refused", "back"] {
+        let beats = in_section(&said, name);
+        println!("{name}: {beats:?}");
+        loses_no_timer(&beats);
+        assert!(has_virtual_ticks(&beats), "{name}: {beats:?}");
+    }
+    let (halted, asked) = halts(&said, "saved", "loaded");
+    assert!(halted > 100 && halted == asked, "{halted} of {asked} halts");
+    // Each CPU asks its new host once, which may be before the old one has ended, and never again.
+    let (halted, asked) = halts(&said, "loaded", "back");
+    assert!(halted > 100 && (1..=2).contains(&(asked - halted)), "{halted} of {asked} halts");
+    assert_eq!(halts(&said, "refused", "back").0, 0);
+    assert_eq!(halts(&said, "back", "end"), (0, 0));
+}
+
 #[test]
 fn a_guest_whose_msr_is_lost_has_a_tick_again_within_50_periods() {
     let qemus = Qemus::new();

@@ -13,6 +13,10 @@ const DRIVE: &str = include_str!("drive.pl");
 /// Longer than several boots and migrations take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
+/// Of the guests' kernel.  With async page faults a guest could not move to a host that refuses
+/// what QEMU does not name: it may have been told of a way to deliver them that is not named.
+const PARAMETERS: &str = "console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet no-kvmapf";
+
 /// Which QEMU, and what its guest is shown.
 #[derive(Clone, Copy)]
 pub enum Cpu {
@@ -22,6 +26,10 @@ pub enum Cpu {
     Named,
     /// The same; the guest neither sees nor can have the feature.
     Enforced,
+    /// The one with the patch; the guest also sees what that QEMU does not know.
+    Halting,
+    /// The same; the guest can have nothing but virtual ticks, and is refused the rest.
+    Refusing,
 }
 
 pub struct Qemus {
@@ -47,6 +55,8 @@ impl Qemus {
             Cpu::Stock => (system_qemu().unwrap(), "migratable=off"),
             Cpu::Named => (self.tools.qemu.clone(), "kvm-pv-tick=on"),
             Cpu::Enforced => (self.tools.qemu.clone(), "kvm-pv-tick=off,kvm-pv-enforce-cpuid=on"),
+            Cpu::Halting => (self.tools.qemu.clone(), "migratable=off,kvm-pv-tick=on"),
+            Cpu::Refusing => (self.tools.qemu.clone(), "kvm-pv-tick=on,kvm-pv-enforce-cpuid=on"),
         };
         let run = self.host.run_folder();
         let firmware: String =
@@ -55,7 +65,7 @@ impl Qemus {
             "start {name} {}{firmware} -nodefaults -no-user-config -display none \
              -name {name},debug-threads=on -accel kvm -smp 2 -m 128M -cpu host,{cpu},-xsave \
              -machine q35,sata=off,smbus=off,i8042=off,hpet=off \
-             -kernel {} -initrd {} -append 'console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet' \
+             -kernel {} -initrd {} -append '{PARAMETERS}' \
              -drive if=none,format=qcow2,file=/tmp/{name}.qcow2 {more}",
             qemu.display(),
             kernel().display(),
