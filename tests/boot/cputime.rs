@@ -5,13 +5,14 @@
 use crate::support::{guest_on, host_for, kernel, workload, Measured};
 
 /// Busy and asleep, in us, and by how many percent the sleeps vary.
-const MIXES: [(u32, u32, u32); 6] = [
+const MIXES: [(u32, u32, u32); 7] = [
     (1000, 3000, 0),
     (1000, 3000, 10),
     (2000, 2000, 0),
     (2000, 2000, 10),
     (3000, 1000, 0),
     (3000, 1000, 10),
+    (10_000, 10_000, 10),
 ];
 
 /// Ticks that came, in percent of those that the busy time is worth.

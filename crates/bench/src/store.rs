@@ -24,7 +24,7 @@ static WRITING: Mutex<()> = Mutex::new(());
 #[derive(Debug, thiserror::Error)]
 pub enum BadOutput {
     #[error("cannot write results to {}: {why}\n\
-        hint: name a file in a folder you can write to with --output", path.display())]
+        hint: name a file in a folder you can write to", path.display())]
     NotWritable { path: PathBuf, why: String },
     #[error("{} cannot be continued: {why}", path.display())]
     NotResults { path: PathBuf, why: String },

@@ -45,12 +45,12 @@ fn heading(set: &Set) -> String {
         1 => format!("Guests of {vcpus}"),
         several => format!("{several} guests of {vcpus} side by side"),
     };
-    format!(
-        "{guests} on {host}, Linux {}{}; {} of each workload and mode\n",
+    wrap(&format!(
+        "{guests} on {host}, Linux {}{}; {} of each workload and mode",
         environment.kernel_version,
         hz.unwrap_or_default(),
         set.samples()
-    )
+    ))
 }
 
 /// What was counted, and what the bench is about.

@@ -2,7 +2,7 @@
 //! Stacked bars: a group for each workload, a bar for each mode, a part for each cause.
 
 use super::{
-    canvas::{axis, fit, fit_strong, Anchor, Size, Svg},
+    canvas::{axis, fit, fit_strong, text_width, Anchor, Size, Svg},
     marks,
     scale::Scale,
 };
@@ -29,8 +29,10 @@ pub struct Bar {
 const ROW: f64 = 19.0;
 const THICK: f64 = 13.0;
 const HEAD: f64 = 30.0;
-/// Left of the bars: their modes; right of them: their totals.
+/// Left of the bars: their labels, at least so wide, and at most that part of a column; right of
+/// them: their totals.
 const LABEL: f64 = 104.0;
+const LABEL_PART: f64 = 0.45;
 const NUMBER: f64 = 68.0;
 /// So many groups stand in two columns, where there is room.
 const IN_COLUMNS: usize = 4;
@@ -53,6 +55,13 @@ impl Bars {
         Cause::ALL.into_iter().filter(occurs).collect()
     }
 
+    /// How wide labels are in a column of that width.
+    fn label(&self, width: f64) -> f64 {
+        let bars = self.groups.iter().flat_map(|group| &group.bars);
+        let longest = bars.map(|bar| text_width(&bar.label)).fold(LABEL, f64::max);
+        longest.min(width * LABEL_PART)
+    }
+
     pub fn draw(&self, size: Size, id: &str, title: &str, description: &str) -> String {
         let mut svg = Svg::new(id, size, title, description);
         marks::define(&mut svg);
@@ -66,15 +75,25 @@ impl Bars {
         let mut end = top;
         for (nth, groups) in self.groups.chunks(each).enumerate() {
             let left = nth as f64 * (width + GAP);
-            end = end.max(column(&mut svg, groups, top, (left, left + width)));
+            let place = Place { left, right: left + width, label: self.label(width) };
+            end = end.max(column(&mut svg, groups, top, place));
         }
         svg.finish(end)
     }
 }
 
+/// Where a column is, and how much of it labels take.
+#[derive(Clone, Copy)]
+struct Place {
+    left: f64,
+    right: f64,
+    label: f64,
+}
+
 /// Returns where it ends.
-fn column(svg: &mut Svg, groups: &[Group], top: f64, (left, right): (f64, f64)) -> f64 {
-    let scale = Scale::new([0.0, 100.0], (left + LABEL, right - NUMBER));
+fn column(svg: &mut Svg, groups: &[Group], top: f64, place: Place) -> f64 {
+    let Place { left, right, label } = place;
+    let scale = Scale::new([0.0, 100.0], (left + label, right - NUMBER));
     let rows = groups.iter().map(|group| HEAD + group.bars.len() as f64 * ROW);
     let bottom = top + rows.sum::<f64>() + 6.0;
     let end = axis(svg, &scale, (top + 6.0, bottom), "VM exits, % of the group's longest");
@@ -85,16 +104,17 @@ fn column(svg: &mut Svg, groups: &[Group], top: f64, (left, right): (f64, f64)) 
         y += HEAD;
         let longest = group.bars.iter().map(Bar::length).fold(0.0, f64::max);
         for bar in &group.bars {
-            row(svg, &scale, y, bar, longest, (left, right));
+            row(svg, &scale, y, bar, longest, place);
             y += ROW;
         }
     }
     end
 }
 
-fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, (left, right): (f64, f64)) {
+fn row(svg: &mut Svg, scale: &Scale, y: f64, bar: &Bar, longest: f64, place: Place) {
+    let Place { left, right, label } = place;
     let base = y + ROW / 2.0 + 4.0;
-    svg.text((left, base), Anchor::Start, "", &fit(&bar.label, LABEL));
+    svg.text((left, base), Anchor::Start, "", &fit(&bar.label, label));
     let total = bar.total.map_or("–".into(), number::count);
     svg.text((right, base), Anchor::End, "", &total);
     if longest <= 0.0 {
