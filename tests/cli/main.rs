@@ -18,8 +18,8 @@ mod report;
 mod stdout;
 mod steps;
 mod support;
-mod tests_again;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
+mod tests_again;
 mod timeline;
 mod tune;
