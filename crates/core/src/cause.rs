@@ -5,21 +5,9 @@ use crate::reason::Isa;
 use serde::{Deserialize, Serialize};
 
 /// The cause of a VM exit; how each is decided is told in docs/measuring.md.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// The guest armed its timer (TSC_DEADLINE or TMICT written with a value).
@@ -38,7 +26,6 @@ pub enum Cause {
     Eoi,
     /// Port or memory-mapped I/O, or a device interrupt of the host.
     Io,
-    /// None of the above.
     Other,
 }
 

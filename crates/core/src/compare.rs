@@ -36,7 +36,6 @@ pub struct Report {
     pub unlike: Vec<Unlike>,
 }
 
-/// One of the two files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Origin {
     pub bench: String,
@@ -65,7 +64,6 @@ pub struct Unlike {
     pub why: String,
 }
 
-/// One workload on one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellChange {
     #[serde(flatten)]
@@ -76,7 +74,6 @@ pub struct CellChange {
     pub figures: Vec<FigureChange>,
 }
 
-/// One figure of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureChange {
     pub figure: Figure,
@@ -129,9 +126,7 @@ pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
         format!("{what}: {before} before and {after} after")
     });
     for new in &after.cells {
-        let Some(old) = partner(new, before) else {
-            continue;
-        };
+        let Some(old) = partner(new, before) else { continue };
         match blocked.clone().or_else(|| unlike((before, old), (after, new))) {
             Some(why) => report.unlike.push(Unlike { name: CellName::of(new), why }),
             None => report.cells.push(cell_change(old, new, gates)),
@@ -140,7 +135,6 @@ pub fn compare(before: &Results, after: &Results, gates: &Gates) -> Report {
     report
 }
 
-/// The cell of the same key.
 fn partner<'a>(cell: &Cell, other: &'a Results) -> Option<&'a Cell> {
     other.cell(&cell.workload, cell.subject).filter(|found| found.vcpus == cell.vcpus)
 }

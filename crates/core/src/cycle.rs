@@ -60,7 +60,6 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum What {
-    /// From the guest to the host.
     Exit {
         reason: String,
         cause: Cause,
@@ -76,16 +75,21 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         why: Option<Why>,
     },
-    /// From the host to the guest.
     Entry,
     /// The halted vCPU's thread gives its pCPU away.
     Sleep,
     /// What the halted vCPU waited for has come, and its thread has its pCPU back.
-    Wake { by: Waker },
+    Wake {
+        by: Waker,
+    },
     /// KVM raises a virtual tick (`delivered`, `late` or `timer`).
-    Tick { what: String },
+    Tick {
+        what: String,
+    },
     /// A virtual tick was due, and KVM raises none (`absorbed`, `pending`, `halted`, `disabled`).
-    NoTick { what: String },
+    NoTick {
+        what: String,
+    },
     /// The next cycle begins.
     End,
 }
@@ -104,20 +108,9 @@ pub struct Until {
 
 /// Why a guest that can hand its deadlines over wrote one to its timer's register
 /// (tick_deadline_write).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::EnumString,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Why {
     User,
@@ -149,7 +142,6 @@ pub enum Waker {
     Timer,
     /// Another vCPU's.
     Ipi,
-    /// A virtual tick.
     Tick,
     Device,
     /// No interrupt was seen.
@@ -208,7 +200,6 @@ impl Traced {
 }
 
 impl Chosen {
-    /// How long the cycle took.
     pub fn length_ns(&self) -> u64 {
         self.events.last().map_or(0, |event| event.t_ns)
     }

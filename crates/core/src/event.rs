@@ -10,149 +10,64 @@ use std::{path::Path, time::Duration};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
-    /// A new piece of work begins.
     Step(Step<'a>),
     /// How far the current step is.  `total` is an estimate, absent where there is nothing to go
     /// by; `left` is absent until it can be guessed.
-    Progress { done: u64, total: Option<u64>, left: Option<Duration> },
+    Progress {
+        done: u64,
+        total: Option<u64>,
+        left: Option<Duration>,
+    },
     /// Something the user should know although the work goes on.
     Warning(Warning<'a>),
 }
 
-/// Where events go.
 pub type Events<'a> = &'a mut dyn FnMut(Event);
 
+/// A piece of work; the command's words say what each is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step<'a> {
-    WaitingForLock {
-        name: &'a str,
-    },
+    WaitingForLock { name: &'a str },
     FetchingEmulator,
-    UnpackingEmulator {
-        version: &'a str,
-    },
+    UnpackingEmulator { version: &'a str },
     ConfiguringEmulator,
-    BuildingEmulator {
-        version: &'a str,
-        patches: usize,
-    },
-    UnpackingKernel {
-        tarball: &'a Path,
-    },
+    BuildingEmulator { version: &'a str, patches: usize },
+    UnpackingKernel { tarball: &'a Path },
     CommittingBase,
-    ApplyingSeries {
-        series: &'a str,
-    },
+    ApplyingSeries { series: &'a str },
     WritingSeries,
-    CheckingRoundTrip {
-        series: &'a str,
-    },
-    CheckingStyle {
-        series: &'a str,
-    },
-    CompilingPatch {
-        patch: &'a str,
-        /// The symbol (without `CONFIG_`) that is turned off in the lab's configuration.
-        off: Option<&'a str>,
-    },
+    CheckingRoundTrip { series: &'a str },
+    CheckingStyle { series: &'a str },
+    CompilingPatch { patch: &'a str, off: Option<&'a str> },
     ConfiguringKernel,
-    BuildingKernel {
-        base: &'a str,
-        suffix: &'a str,
-        patches: usize,
-    },
-    BuildingSelftest {
-        test: &'a str,
-    },
-    BootingHost {
-        cpus: u32,
-        accelerator: &'a str,
-    },
-    BootingGuest {
-        vcpus: u32,
-        mode: Mode,
-    },
+    BuildingKernel { base: &'a str, suffix: &'a str, patches: usize },
+    BuildingSelftest { test: &'a str },
+    BootingHost { cpus: u32, accelerator: &'a str },
+    BootingGuest { vcpus: u32, mode: Mode },
     StressingGuest,
-    /// Where results will be, for whoever interrupts the bench.
-    ResultsGoTo {
-        output: &'a Path,
-    },
-    /// How long it will take on so many idle CPUs; nobody knows of the `unknown` sets and programs.
-    Estimating {
-        minutes: u64,
-        cpus: u32,
-        unknown: &'a [&'a str],
-        resumes: bool,
-    },
-    BeginningSet {
-        set: &'a str,
-        number: usize,
-        sets: usize,
-    },
-    MakingInput {
-        workload: &'a str,
-    },
-    /// A program of the user's own, to find the files that it reads.
-    RunningOnce {
-        workload: &'a str,
-        limit: Duration,
-    },
-    Measuring {
-        boot: Boot,
-        rounds: u32,
-    },
-    /// Intervals are too wide.
-    AddingRound {
-        round: u32,
-    },
+    ResultsGoTo { output: &'a Path },
+    Estimating { minutes: u64, cpus: u32, unknown: &'a [&'a str], resumes: bool },
+    BeginningSet { set: &'a str, number: usize, sets: usize },
+    MakingInput { workload: &'a str },
+    RunningOnce { workload: &'a str, limit: Duration },
+    Measuring { boot: Boot, rounds: u32 },
+    AddingRound { round: u32 },
     TracingModes,
-    Tracing {
-        subject: Subject,
-        workload: &'a str,
-    },
+    Tracing { subject: Subject, workload: &'a str },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning<'a> {
-    EmulatorNotTested {
-        version: &'a str,
-        tested: &'a str,
-    },
-    PackageNotTested {
-        package: &'a str,
-        version: &'a str,
-        tested: &'a str,
-    },
-    TarballNotTested {
-        tarball: &'a Path,
-        sha256: &'a str,
-        tested: &'a str,
-    },
-    /// Too few for a verdict.
-    FewRounds {
-        sets: &'a [&'a str],
-        needed: usize,
-    },
+    EmulatorNotTested { version: &'a str, tested: &'a str },
+    PackageNotTested { package: &'a str, version: &'a str, tested: &'a str },
+    TarballNotTested { tarball: &'a Path, sha256: &'a str, tested: &'a str },
+    FewRounds { sets: &'a [&'a str], needed: usize },
     NothingToCompareWith,
     WorldSwitchesNotCounted,
-    /// It could not be run on the machine.
-    PreparedInGuests {
-        workload: &'a str,
-        why: &'a str,
-    },
-    MeasuredAnew {
-        output: &'a Path,
-        kept_as: &'a Path,
-        why: &'a str,
-    },
-    /// As they are in the results too.
+    PreparedInGuests { workload: &'a str, why: &'a str },
+    MeasuredAnew { output: &'a Path, kept_as: &'a Path, why: &'a str },
     Problem(&'a Problem),
-    DoubtfulRun {
-        boot: Boot,
-        workload: &'a str,
-        run: u32,
-        fault: &'a Fault,
-    },
+    DoubtfulRun { boot: Boot, workload: &'a str, run: u32, fault: &'a Fault },
 }
 
 impl<'a> From<Step<'a>> for Event<'a> {

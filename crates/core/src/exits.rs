@@ -91,7 +91,6 @@ impl VcpuCounts {
         Counts { msr_writes: Some(msr_writes), ..counts }
     }
 
-    /// All exits.
     pub fn total(&self) -> u64 {
         self.exits.iter().map(|exit| exit.count).sum()
     }
@@ -110,7 +109,6 @@ impl WindowCounts {
         all
     }
 
-    /// All exits.
     pub fn total(&self) -> u64 {
         self.vcpus.iter().map(VcpuCounts::total).sum()
     }

@@ -20,7 +20,6 @@ pub struct IdleEntries {
 }
 
 impl IdleEntries {
-    /// What was counted after `before`.
     pub fn since(mut self, before: &IdleEntries) -> IdleEntries {
         self.decisions = self.decisions.saturating_sub(before.decisions);
         self.kept = self.kept.saturating_sub(before.kept);
@@ -34,7 +33,6 @@ impl IdleEntries {
         self
     }
 
-    /// Adds what another guest counted.
     pub fn add(&mut self, other: IdleEntries) {
         self.decisions += other.decisions;
         self.kept += other.kept;

@@ -33,7 +33,6 @@ pub struct Mode {
     pub poll: Polling,
 }
 
-/// A way to poll that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollingRow {
     pub polling: Polling,
@@ -73,7 +72,6 @@ const BY: &str = "+poll:";
 /// What follows it.
 pub const BY_FORM: &str = "+poll:NS:GROW:START:SHRINK:y";
 
-/// One row of the table of tick modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickModeRow {
     pub tick: TickMode,
@@ -148,13 +146,8 @@ pub const TICK_MODES: [TickModeRow; 5] = [
 ];
 
 impl TickMode {
-    pub const ALL: [TickMode; 5] = [
-        TickMode::Periodic,
-        TickMode::Tickless,
-        TickMode::TicklessStop,
-        TickMode::ParatickTicks,
-        TickMode::Paratick,
-    ];
+    pub const ALL: [TickMode; 5] =
+        [Self::Periodic, Self::Tickless, Self::TicklessStop, Self::ParatickTicks, Self::Paratick];
 
     pub fn row(self) -> &'static TickModeRow {
         &TICK_MODES[self as usize]
@@ -166,12 +159,10 @@ impl TickMode {
 }
 
 impl Polling {
-    /// Its row, where it has a name.
     pub fn named(self) -> Option<&'static PollingRow> {
         POLLINGS.iter().find(|row| row.polling == self)
     }
 
-    /// The guest's kernel parameters.
     pub fn parameters(self) -> Vec<String> {
         match self {
             Polling::Off => Vec::new(),
@@ -234,7 +225,6 @@ impl Mode {
         tick.chain(self.poll.parameters()).collect()
     }
 
-    /// The series of patches that the guest's kernel must have.
     pub fn needs(self) -> Option<&'static str> {
         // It lies on top of those that tick modes need.
         let learns = (self.poll == Polling::Learned).then_some("halt-polling");
@@ -248,7 +238,6 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A mode that does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "no tick mode '{0}'\nhint: the modes are {names}, each also with {suffixes} or {BY_FORM} (n: \

@@ -48,9 +48,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 /// A way of keeping the scheduler tick, as one of the two families counts it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum TickModel {
@@ -76,18 +74,11 @@ pub enum TickModel {
 }
 
 impl TickModel {
-    /// The paper's.
     pub const FORMULAS: [TickModel; 3] =
         [TickModel::FormulaPeriodic, TickModel::FormulaTickless, TickModel::FormulaParatick];
 
-    /// Those of real kernels.
-    pub const KERNELS: [TickModel; 5] = [
-        TickModel::Periodic,
-        TickModel::TicklessStop,
-        TickModel::Tickless,
-        TickModel::ParatickTicks,
-        TickModel::Paratick,
-    ];
+    pub const KERNELS: [TickModel; 5] =
+        [Self::Periodic, Self::TicklessStop, Self::Tickless, Self::ParatickTicks, Self::Paratick];
 
     /// The model of a mode that can be measured.
     ///

@@ -51,7 +51,6 @@ pub fn find(name: &str) -> Option<(Isa, u32)> {
     code(SVM).map(|code| (Isa::Svm, code)).or_else(vmx)
 }
 
-/// Whether exits of this reason are MSR writes.
 pub fn is_msr_write(reason: &str) -> bool {
     reason == MSR_WRITE || reason == VMX_MSR_WRITE
 }

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 /// those that it does not know.
 pub const SCHEMA: &str = "paratick-results/3";
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
@@ -56,7 +56,6 @@ pub struct Results {
     pub problems: Vec<Problem>,
 }
 
-/// What was to be measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub vcpus: u32,
@@ -126,7 +125,6 @@ impl PlannedWorkload {
         PlannedWorkload::new(known.name, work, known.unit)
     }
 
-    /// One run of a program.
     pub fn run_of(name: &str, program: Program) -> PlannedWorkload {
         PlannedWorkload { program: Some(program), ..PlannedWorkload::new(name, 1, "runs") }
     }
@@ -195,12 +193,8 @@ impl Results {
             schema: SCHEMA.into(),
             tool_version: env!("CARGO_PKG_VERSION").into(),
             bench: bench.into(),
-            command: Vec::new(),
-            started: String::new(),
             plan,
-            environment: Environment::default(),
-            cells: Vec::new(),
-            problems: Vec::new(),
+            ..Results::default()
         }
     }
 
@@ -232,7 +226,6 @@ impl Results {
         &mut self.cells[place].readings
     }
 
-    /// Adds a sample to its cell.
     pub fn add(&mut self, planned: &PlannedWorkload, subject: impl Into<Subject>, sample: Sample) {
         self.readings(planned, subject.into()).exits.samples.push(sample);
     }
@@ -251,7 +244,6 @@ impl Results {
         }
     }
 
-    /// Every cell with an idle cycle.
     pub fn cycles(&self) -> impl Iterator<Item = (&Cell, &IdleCycle)> {
         let cells = self.cells.iter();
         cells.filter_map(|cell| Some((cell, cell.readings.cycle.as_ref()?)))

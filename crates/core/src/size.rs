@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A number of bytes.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 pub struct Size(pub u64);
 
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
@@ -46,7 +44,6 @@ impl fmt::Display for Size {
     }
 }
 
-/// A size that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not a size\nhint: write a whole number with K, M, G or T, such as 512M or 2G")]
 pub struct BadSize(pub String);

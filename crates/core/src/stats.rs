@@ -41,7 +41,6 @@ pub struct Observation {
     pub value: f64,
 }
 
-/// How an interval was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -51,7 +50,6 @@ pub enum Method {
     Range,
 }
 
-/// A median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub median: f64,
@@ -62,7 +60,6 @@ pub struct Summary {
     pub method: Method,
 }
 
-/// What a comparison shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -8,7 +8,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// One row of the table of host settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSetting {
     /// As options, results and tables name it.
@@ -40,6 +39,11 @@ pub struct Preset {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(Vec<(&'static str, u64)>);
 
+/// Linux's own, of 2021 and today.
+const GROW: (&str, u64) = ("halt-poll-grow", 2);
+const START: (&str, u64) = ("halt-poll-grow-start", 10_000);
+const SHRINK: (&str, u64) = ("halt-poll-shrink", 2);
+
 /// Every host setting.  A new row is all that another one needs.
 pub const HOST_SETTINGS: [HostSetting; 5] = [
     HostSetting {
@@ -57,44 +61,23 @@ pub const HOST_SETTINGS: [HostSetting; 5] = [
             Preset {
                 name: "default",
                 about: "as Linux 6.12 has it",
-                sets: &[
-                    ("halt-poll", 200_000),
-                    ("halt-poll-grow", 2),
-                    ("halt-poll-grow-start", 10_000),
-                    ("halt-poll-shrink", 2),
-                ],
+                sets: &[("halt-poll", 200_000), GROW, START, SHRINK],
             },
             Preset {
                 name: "2021",
                 about: "as Linux had it in 2021: one long halt ends polling",
-                sets: &[
-                    ("halt-poll", 200_000),
-                    ("halt-poll-grow", 2),
-                    ("halt-poll-grow-start", 10_000),
-                    ("halt-poll-shrink", 0),
-                ],
+                sets: &[("halt-poll", 200_000), GROW, START, ("halt-poll-shrink", 0)],
             },
             Preset {
                 name: "paper",
                 about: "as the article on polling time sets it, with what went upstream: 0 below \
                         10000 ns",
-                sets: &[
-                    ("halt-poll", 160_000),
-                    ("halt-poll-grow", 2),
-                    ("halt-poll-grow-start", 10_000),
-                    ("halt-poll-shrink", 2),
-                ],
+                sets: &[("halt-poll", 160_000), GROW, START, SHRINK],
             },
             Preset {
                 name: "paper-floor",
                 about: "the same to the letter: never below 10000 ns",
-                sets: &[
-                    ("halt-poll", 160_000),
-                    ("halt-poll-grow", 2),
-                    ("halt-poll-grow-start", 10_000),
-                    ("halt-poll-shrink", 2),
-                    ("halt-poll-floor", 2),
-                ],
+                sets: &[("halt-poll", 160_000), GROW, START, SHRINK, ("halt-poll-floor", 2)],
             },
         ],
     },
@@ -180,7 +163,6 @@ pub enum BadSetting {
     Shape(String),
 }
 
-/// A text that names no subject.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadSubject {
     #[error(transparent)]
@@ -292,7 +274,6 @@ impl HostSettings {
         needed.map(|(row, value)| format!("{}={value}", row.parameter)).collect()
     }
 
-    /// The rule by which KVM polls.
     pub fn rule(self) -> HostRule {
         let value = |name| self.get(name).expect("a row of the table") as u32;
         let grow_start = value("halt-poll-grow-start");

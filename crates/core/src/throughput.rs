@@ -76,7 +76,6 @@ impl Line {
         self.instructions + self.world_switches * cost
     }
 
-    /// Where it meets another.
     fn crossing(&self, other: &Line) -> Option<f64> {
         let apart = other.instructions - self.instructions;
         let slower = self.world_switches - other.world_switches;

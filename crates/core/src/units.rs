@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A span of time in nanoseconds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -30,7 +28,6 @@ impl Nanos {
 }
 
 impl Hz {
-    /// The period; none for a rate of zero.
     pub fn period(self) -> Option<Nanos> {
         Nanos::SECOND.0.checked_div(self.0.into()).map(Nanos)
     }
@@ -63,7 +60,6 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A time that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "'{0}' is not a time\n\

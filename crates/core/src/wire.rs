@@ -75,7 +75,6 @@ pub enum Request {
     StopInstrument { session: SessionId, name: String },
 }
 
-/// From an agent to the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Reply {
@@ -146,7 +145,6 @@ pub struct TerminalSize {
 pub struct ExecRequest {
     pub session: SessionId,
     pub argv: Vec<String>,
-    /// The whole environment of the command.
     pub env: Vec<(String, String)>,
     /// `/` where this does not exist.
     pub cwd: PathBuf,
@@ -167,7 +165,6 @@ pub struct GuestTools {
     pub agent: PathBuf,
 }
 
-/// A guest to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestConfig {
     pub kernel: PathBuf,
@@ -198,7 +195,6 @@ impl GuestConfig {
     }
 }
 
-/// What is behind a guest's disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disk {
@@ -208,21 +204,9 @@ pub enum Disk {
     Memory(Size),
 }
 
-/// The guest's machine type.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::EnumString,
-    strum::VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum MachineType {
     /// As most guests in the field: PCI Express, MSI-X.
@@ -311,7 +295,6 @@ impl Frame {
         Frame::decode(&bytes).map(Some)
     }
 
-    /// Writes the frame at once.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         to.write_all(&self.encode())
     }

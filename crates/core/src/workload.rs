@@ -5,7 +5,6 @@ use crate::{cycle::Why, idle::IdleEntries};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One row of the table of workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     pub name: &'static str,

@@ -28,7 +28,6 @@ pub fn subjects() -> Vec<Subject> {
     SUBJECTS.iter().map(|name| name.parse().expect("a test parses it")).collect()
 }
 
-/// Where it was printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// J. Rajendran, P. Kodali, B. Banerjee, "Improving the Performance of VM Workloads by
@@ -65,7 +64,6 @@ pub enum Claim {
     ShrinkPower,
 }
 
-/// A printed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Printed {
     pub claim: Claim,
@@ -80,80 +78,69 @@ const fn row(claim: Claim, source: Source, what: &'static str, value: &'static s
 }
 
 /// Everything that was printed, in the order of the sources.
-pub const PRINTED: [Printed; 17] = [
-    row(
-        Claim::ExitMix,
-        Source::Article,
-        "exits for HLT, timers and IPIs, of all",
-        "“significantly higher”",
-    ),
-    row(
-        Claim::MostAtZero,
-        Source::Article,
-        "Graph 1, halts at a limit of 0 ns",
-        "“the maximum number of counts”",
-    ),
-    row(
-        Claim::FewestAtMaximum,
-        Source::Article,
-        "Graph 1, halts at 200000 ns",
-        "“a very minimal count”",
-    ),
-    row(
-        Claim::ZeroOptimized,
-        Source::Article,
-        "Graph 2, halts at 0 ns, by both readings of the floor",
-        "“reduce polling for 0ns”",
-    ),
-    row(Claim::HostTime, Source::Article, "performance, by the host's new limits", "+2 to +5 %"),
-    row(
-        Claim::HostSwitches,
-        Source::Article,
-        "context switches, by the host's new limits",
-        "−18 % on average",
-    ),
-    row(Claim::HostHalts, Source::Article, "exits for HLT, by the host's polling", "“reduced”"),
-    row(
-        Claim::GuestTime,
-        Source::Article,
-        "performance of storage and productivity, by the guest's polling",
-        "+7 to +10 %",
-    ),
-    row(
-        Claim::GuestHalts,
-        Source::Article,
-        "exits for HLT, by the guest's polling",
-        "−10 % on average",
-    ),
-    row(Claim::GuestCycles, Source::Article, "cycles per second, by the guest's polling", "−19 %"),
-    row(Claim::Power, Source::Article, "power, by the guest's polling", "−10 % on average"),
-    row(
-        Claim::NativeGap,
-        Source::Article,
-        "performance below native, and by how much less with both",
-        "5 to 20 %, 2 to 4 points",
-    ),
-    row(
-        Claim::IdleCost,
-        Source::Dynamic,
-        "CPU time of an idle tickless vCPU: never, always, by the rule",
-        "0.15, 0.3, 0.2 %",
-    ),
-    row(Claim::Network, Source::Dynamic, "TCP_RR: never, always, by the rule", "34, 27, 26.7 µs"),
-    row(
-        Claim::PingPong,
-        Source::Governor,
-        "ping-pong: on the host itself, polled for by the host, by the guest",
-        "31.33, 33.40, 32.73",
-    ),
-    row(
-        Claim::ShrinkTime,
-        Source::Shrink,
-        "performance with shrink 2 for 0, of seven benchmarks",
-        "+1 to +6 %",
-    ),
-    row(Claim::ShrinkPower, Source::Shrink, "power with shrink 2 for 0", "at most ±0.8 %"),
-];
+pub const PRINTED: [Printed; 17] = {
+    use Claim::*;
+    use Source::*;
+    [
+        row(ExitMix, Article, "exits for HLT, timers and IPIs, of all", "“significantly higher”"),
+        row(
+            MostAtZero,
+            Article,
+            "Graph 1, halts at a limit of 0 ns",
+            "“the maximum number of counts”",
+        ),
+        row(FewestAtMaximum, Article, "Graph 1, halts at 200000 ns", "“a very minimal count”"),
+        row(
+            ZeroOptimized,
+            Article,
+            "Graph 2, halts at 0 ns, by both readings of the floor",
+            "“reduce polling for 0ns”",
+        ),
+        row(HostTime, Article, "performance, by the host's new limits", "+2 to +5 %"),
+        row(
+            HostSwitches,
+            Article,
+            "context switches, by the host's new limits",
+            "−18 % on average",
+        ),
+        row(HostHalts, Article, "exits for HLT, by the host's polling", "“reduced”"),
+        row(
+            GuestTime,
+            Article,
+            "performance of storage and productivity, by the guest's polling",
+            "+7 to +10 %",
+        ),
+        row(GuestHalts, Article, "exits for HLT, by the guest's polling", "−10 % on average"),
+        row(GuestCycles, Article, "cycles per second, by the guest's polling", "−19 %"),
+        row(Power, Article, "power, by the guest's polling", "−10 % on average"),
+        row(
+            NativeGap,
+            Article,
+            "performance below native, and by how much less with both",
+            "5 to 20 %, 2 to 4 points",
+        ),
+        row(
+            IdleCost,
+            Dynamic,
+            "CPU time of an idle tickless vCPU: never, always, by the rule",
+            "0.15, 0.3, 0.2 %",
+        ),
+        row(Network, Dynamic, "TCP_RR: never, always, by the rule", "34, 27, 26.7 µs"),
+        row(
+            PingPong,
+            Governor,
+            "ping-pong: on the host itself, polled for by the host, by the guest",
+            "31.33, 33.40, 32.73",
+        ),
+        row(
+            ShrinkTime,
+            Shrink,
+            "performance with shrink 2 for 0, of seven benchmarks",
+            "+1 to +6 %",
+        ),
+        row(ShrinkPower, Shrink, "power with shrink 2 for 0", "at most ±0.8 %"),
+    ]
+};
 
 impl Source {
     pub const ALL: [Source; 4] =

@@ -50,7 +50,6 @@ pub struct KernelSpec {
     pub work: u64,
 }
 
-/// One job for fio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoSpec {
     /// Such as `seqr-4k`.
@@ -130,7 +129,6 @@ pub fn kernels() -> &'static [KernelSpec] {
     &list().kernel
 }
 
-/// The package that `io` needs.
 pub fn io_package() -> &'static str {
     &list().io.package
 }

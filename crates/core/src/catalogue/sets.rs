@@ -13,7 +13,7 @@ use crate::{
 use std::{ops::RangeInclusive, time::Duration};
 
 /// One measurement, and what it needs besides kernels and tools.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Set {
     /// Which bench it belongs to, as results name it.
     pub bench: &'static str,
@@ -43,7 +43,6 @@ pub struct CpuTime {
     pub runs: f64,
 }
 
-/// How much of a bench is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Small enough that all of the paper's evaluation ends within half an hour on 2 cores.
@@ -58,12 +57,8 @@ pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
 
 /// The paper's baseline, today's kernel, the paper's paratick, and what the series are today.
 pub fn papers_modes() -> Vec<Mode> {
-    modes(&[
-        TickMode::TicklessStop,
-        TickMode::Tickless,
-        TickMode::ParatickTicks,
-        TickMode::Paratick,
-    ])
+    use TickMode::*;
+    modes(&[TicklessStop, Tickless, ParatickTicks, Paratick])
 }
 
 /// vCPUs that a guest can have: its host has one CPU more, and at most 128.
@@ -85,7 +80,6 @@ const PRECISION: f64 = 0.03;
 const PROGRAMS_MEMORY: Size = Size::mib(1536);
 /// docs/exit-cost.md derives it.
 const EXIT_COST_NS: u32 = exit_cost::DEFAULT.0 as u32;
-/// Behind the guests' /dev/vda, in the host's memory: no real disk's time is in the numbers.
 pub const DISK: Size = Size::mib(64);
 
 /// The project's own small workloads.
@@ -213,17 +207,7 @@ impl CpuTime {
 impl Set {
     /// Without a disk and a cost of world switches.
     pub fn new(bench: &'static str, name: impl Into<String>, plan: Plan, memory: Size) -> Set {
-        Set {
-            bench,
-            name: name.into(),
-            plan,
-            memory,
-            disk: None,
-            exit_cost_ns: 0,
-            keeps_cost: false,
-            takes: None,
-            parallel_clock: false,
-        }
+        Set { bench, name: name.into(), plan, memory, ..Set::default() }
     }
 
     /// What in it takes a time that is not known: all of it, or programs of the user's own.

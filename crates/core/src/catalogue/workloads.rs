@@ -29,7 +29,6 @@ pub fn agents_name(workload: &str) -> &str {
     }
 }
 
-/// A workload that the bench does not have.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("no workload '{name}'\nhint: the workloads are {known}")]
 pub struct UnknownWorkload {
@@ -37,12 +36,10 @@ pub struct UnknownWorkload {
     known: String,
 }
 
-/// One of [`QUICK`].
 pub fn quick(name: &str) -> Result<PlannedWorkload, UnknownWorkload> {
     one_of(&QUICK, name)
 }
 
-/// One of [`POLLING`].
 pub fn polling(name: &str) -> Result<PlannedWorkload, UnknownWorkload> {
     one_of(&POLLING, name)
 }

@@ -54,7 +54,6 @@ impl Outcome {
     }
 }
 
-/// Where the gates stand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gates {
     /// By figure, in its unit; a figure that is not named has none.

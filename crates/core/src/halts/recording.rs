@@ -4,7 +4,6 @@
 use super::rule::Rule;
 use serde::{Deserialize, Serialize};
 
-/// One recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Halts {
     /// For how long was recorded.
@@ -13,7 +12,7 @@ pub struct Halts {
 }
 
 /// The halts of one vCPU, in their order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuHalts {
     pub side: Side,
     /// The number of the vCPU in its VM; on the guest's side that of its CPU.
@@ -26,19 +25,22 @@ pub struct VcpuHalts {
     /// The rule that was in force, with its parameters; none where they could not be read.
     pub rule: Option<Rule>,
     /// Nothing came before the first halt: the rule was in its initial state.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub from_start: bool,
     /// Records that were lost; with any, halts are missing and no replay can be exact.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u64,
     pub halts: Vec<Halt>,
 }
 
 /// Who recorded, and so whose rule was in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// `kvm_vcpu_halt()`: a halt begins after the exit.
+    #[default]
     Host,
     /// cpuidle: a halt begins when the idle loop begins to poll, or halts without.
     Guest,
@@ -80,7 +82,7 @@ pub struct Halt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_ns: Option<u64>,
     /// How often the vCPU's thread was switched out meanwhile.
-    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub switches: u32,
 }
 
@@ -92,10 +94,7 @@ pub struct Traced {
     pub new: u32,
 }
 
-/// What ended a halt.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waker {
     /// A timer of the vCPU's own.
@@ -154,14 +153,6 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
-}
-
-fn is_zero_u32(value: &u32) -> bool {
-    *value == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -33,7 +33,6 @@ pub struct Cost {
     pub blocks: u64,
 }
 
-/// A rule that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub name: String,
@@ -55,7 +54,6 @@ pub struct Row {
     pub tally: Tally,
 }
 
-/// What to set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// A row's name.

@@ -10,7 +10,6 @@ use super::{
     tally::Tally,
 };
 
-/// One halt under a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
     pub limit_ns: u32,

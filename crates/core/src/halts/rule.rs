@@ -42,7 +42,6 @@ pub struct GuestRule {
     pub allow_shrink: bool,
 }
 
-/// The learned window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LearnedRule {
     pub max: u32,
@@ -99,7 +98,6 @@ impl GuestRule {
     }
 }
 
-/// Parameters that cannot be meant.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{text}' is no rule of halt polling: {why}\nhint: write {hint}")]
 pub struct BadRule {

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 /// Of all vCPUs, in one run of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHalts {
-    /// How long the run was.
     pub window_ns: u64,
     pub tally: Tally,
     /// How many halts each kind of interrupt ended.
@@ -53,7 +52,6 @@ impl RunHalts {
         (known > 0).then(|| there as f64 / known as f64)
     }
 
-    /// How often something happened in a second.
     pub fn per_second(&self, times: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| times as f64 * 1e9 / self.window_ns as f64)
     }

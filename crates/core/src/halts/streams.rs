@@ -73,16 +73,7 @@ pub fn halts(lengths: &[u64]) -> Vec<Halt> {
 }
 
 pub fn vcpu(side: Side, halts: Vec<Halt>) -> VcpuHalts {
-    VcpuHalts {
-        side,
-        vcpu: 0,
-        process: None,
-        thread: None,
-        rule: None,
-        from_start: false,
-        lost: 0,
-        halts,
-    }
+    VcpuHalts { side, halts, ..VcpuHalts::default() }
 }
 
 pub fn recording(side: Side, lengths: &[u64]) -> Halts {

@@ -16,7 +16,6 @@ pub struct Tally {
     /// are its `halt_attempted_poll`.
     pub hits: u64,
     pub misses: u64,
-    /// Halts in which the vCPU blocked.
     pub blocks: u64,
     /// Polled and blocked.
     pub halted_ns: u64,
@@ -28,7 +27,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What was recorded of one vCPU.
     pub fn of(vcpu: &VcpuHalts) -> Tally {
         let mut tally = Tally::default();
         for halt in &vcpu.halts {
@@ -37,7 +35,6 @@ impl Tally {
         tally
     }
 
-    /// What was recorded of all vCPUs.
     pub fn of_all(halts: &Halts) -> Tally {
         let mut tally = Tally::default();
         for vcpu in &halts.vcpus {
@@ -68,7 +65,6 @@ impl Tally {
         }
     }
 
-    /// Adds what another vCPU's halts come to.
     pub fn merge(&mut self, other: &Tally) {
         for (limit, count) in &other.limits {
             *self.limits.entry(*limit).or_default() += count;

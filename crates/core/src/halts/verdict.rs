@@ -19,7 +19,6 @@ pub struct Verdict {
     pub cost: Claim,
 }
 
-/// One number of each halt on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     pub before: f64,

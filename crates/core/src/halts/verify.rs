@@ -14,7 +14,6 @@ use serde::Serialize;
 pub struct Verified {
     /// Halts before which the rule's state was known, and after which everything was compared.
     pub compared: u64,
-    /// Changes among them.
     pub changes: u64,
     /// Halts at the beginning that could not be compared: nothing had told the limit yet.
     pub unknown: u64,

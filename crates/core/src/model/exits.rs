@@ -34,7 +34,6 @@ impl Exits {
         self.sum(Cause::is_timer)
     }
 
-    /// Every cause that the model counts.
     pub fn total(&self) -> f64 {
         self.sum(|_| true)
     }

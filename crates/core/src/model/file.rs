@@ -20,7 +20,6 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Guests {
-    /// What to call them.
     pub name: Option<String>,
     #[serde(default = "one")]
     pub count: u32,
@@ -39,7 +38,6 @@ pub struct Guests {
     pub sharing: u32,
 }
 
-/// Guests that cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadGuests {
     #[error("no guests\nhint: describe at least one guest in a [[vm]]")]

@@ -4,21 +4,9 @@
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What ends an idle period.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::EnumString,
-    strum::VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::Display, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum WokenBy {
     /// Another vCPU, by an inter-processor interrupt: blocking synchronization.
@@ -67,7 +55,6 @@ impl Wakes {
     }
 }
 
-/// How a vCPU spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Load {
     /// Share of the time in which the vCPU is not idle: the paper's L.
@@ -81,7 +68,6 @@ pub struct Load {
     pub wakes: Wakes,
 }
 
-/// A load that no vCPU can have.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum BadLoad {
     #[error(

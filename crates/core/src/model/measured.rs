@@ -19,7 +19,6 @@ pub struct Observed {
     /// the tick ended.
     pub vm: Vm,
     pub time: Nanos,
-    /// What was counted, by cause.
     pub exits: BTreeMap<Cause, u64>,
 }
 
@@ -112,9 +111,7 @@ fn wakes(exits: &BTreeMap<Cause, u64>, mode: Mode, hz: Hz, idle: f64) -> Wakes {
 /// What a model predicts for a cell: the medians over the samples' own predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicted {
-    /// Timer exits.
     pub timer: Range,
-    /// The likely exits of each cause.
     pub by_cause: BTreeMap<Cause, f64>,
 }
 
@@ -136,7 +133,6 @@ pub fn predict_all(model: TickModel, observed: &[Observed]) -> Option<Predicted>
     Some(Predicted { timer: Range::of(timer)?, by_cause: by_cause.collect() })
 }
 
-/// The median of the timer exits that were counted.
 pub fn measured_timer_exits(observed: &[Observed]) -> Option<f64> {
     let timer = observed.iter().map(|one| {
         let timer = one.exits.iter().filter(|(cause, _)| cause.is_timer());

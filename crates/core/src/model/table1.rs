@@ -20,7 +20,6 @@ pub const SYNCS: f64 = 1000.0;
 /// Synchronizations of W3 in a full run of the lab; fewer are a quick one.
 pub const LAB_SYNCS: u64 = 4000;
 
-/// One workload of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
     pub name: &'static str,
@@ -128,7 +127,6 @@ impl Counting {
         f64::from(self.vcpus) * self.time.seconds()
     }
 
-    /// The periodic row of one VM.
     pub fn periodic(&self) -> f64 {
         self.per_tick * self.vcpu_seconds() * f64::from(self.hz.0)
     }

@@ -90,7 +90,6 @@ impl Parts {
     }
 }
 
-/// A gap, and what it consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     pub cpu: u32,
@@ -104,7 +103,6 @@ pub struct Entry {
     pub events: Vec<Event>,
 }
 
-/// What happened in a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     #[serde(flatten)]
@@ -162,7 +160,6 @@ impl Edges {
     }
 }
 
-/// All gaps of a guest, explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ledger {
     /// For how long it was recorded.
@@ -196,7 +193,6 @@ impl Ledger {
     }
 }
 
-/// Where an absence is on the guest's clock.
 struct Away<'a> {
     begin: i64,
     end: i64,

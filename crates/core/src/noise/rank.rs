@@ -6,7 +6,6 @@ use crate::cause::Cause;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
-/// What a part of some noise comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
 pub enum Source {
@@ -90,7 +89,6 @@ impl Source {
     }
 }
 
-/// What a source has cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rank {
     pub source: Source,

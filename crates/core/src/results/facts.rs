@@ -10,14 +10,12 @@ use std::{
     fmt::Display,
 };
 
-/// One row of the table.
 pub struct Fact {
     pub name: &'static str,
     value: fn(&Results) -> Value,
     pub meets: Meets,
 }
 
-/// What a fact is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meets {
     /// A report prints it.
@@ -52,7 +50,6 @@ enum Value {
     Named(BTreeMap<String, String>),
 }
 
-/// One thing that is not the same in both files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub what: String,
@@ -168,7 +165,6 @@ fn machine(environment: &Environment) -> Value {
 }
 
 impl Fact {
-    /// For people.
     pub fn shown(&self, results: &Results) -> String {
         match (self.value)(results) {
             Value::Text(text) => text,

@@ -4,12 +4,10 @@
 use super::sample::Sample;
 use crate::cause::Cause;
 use std::{fmt, str::FromStr};
-use strum::IntoEnumIterator;
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
 /// One number of a sample.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter, strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Figure {
     Exits,

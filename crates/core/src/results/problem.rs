@@ -12,7 +12,6 @@ pub struct Boot {
     pub subject: Subject,
 }
 
-/// What went wrong, and with which guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// `null`: the bench as a whole.
@@ -35,7 +34,6 @@ pub enum Fault {
     Said { text: String },
 }
 
-/// What was being done with a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {

@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{error::Category, Value};
 use std::collections::BTreeMap;
 
-/// Why a text is no results file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReadError {
     #[error(
@@ -42,7 +41,6 @@ pub enum ReadError {
     Shape { schema: String, why: String },
 }
 
-/// Reads a results file's text, of this version or an older one.
 pub fn read(text: &str) -> Result<Results, ReadError> {
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
