@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What all BPF programs of ours need of the kernel they are loaded into.
 
-use crate::tracefs::Tracefs;
+use crate::{symbols::function_address, tracefs::Tracefs};
 use anyhow::{bail, Context, Result};
 use aya::{
     maps::{Array, RingBuf},
@@ -51,6 +51,23 @@ fn record<T: Pod>(bytes: &[u8]) -> Result<T> {
 pub fn state(ebpf: &Ebpf, slot: u32) -> Result<u64> {
     let state: Array<_, u64> = Array::try_from(ebpf.map("state").context("no BPF map state")?)?;
     Ok(state.get(&slot, 0)?)
+}
+
+/// Fails if the number in a slot of `state` is not zero: of so many there is no record.
+pub fn check_lost(ebpf: &Ebpf, slot: u32, what: &str, hint: &str) -> Result<()> {
+    match state(ebpf, slot)? {
+        0 => Ok(()),
+        lost => bail!("{lost} {what} found no room in the recording\nhint: {hint}"),
+    }
+}
+
+/// The addresses by which exits tell the timers of a vCPU from the host's tick.
+pub fn vcpu_timers() -> Result<[(&'static str, u64); 2]> {
+    let timer = function_address("apic_timer_fn")?.context(
+        "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms",
+    )?;
+    let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
+    Ok([("vcpu_timer_fn", timer), ("vcpu_tick_timer_fn", tick_timer)])
 }
 
 /// Where each field is in this kernel's tracepoints.

@@ -21,8 +21,8 @@ pub fn with_tsc() -> Instant {
     tries.min_by_key(|(took, _)| *took).map(|(_, instant)| instant).unwrap_or_default()
 }
 
-fn tsc() -> u64 {
-    // SAFETY: every processor that KVM runs on has it.
+pub fn tsc() -> u64 {
+    // SAFETY: every processor with virtualization has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 

@@ -12,7 +12,6 @@ pub mod exits;
 mod facts;
 pub mod halts;
 pub mod idle;
-mod instrument;
 pub mod marker;
 pub mod noise;
 pub mod osnoise;
@@ -22,6 +21,28 @@ mod table;
 mod tracefs;
 mod tsc_offsets;
 
-pub use instrument::Instrument;
 pub use table::Instruments;
 pub use tracefs::end_traces;
+
+use anyhow::Result;
+use serde::{de::DeserializeOwned, Serialize};
+
+/// Reads something from its start until it is dropped, which leaves the kernel as it was.
+///
+/// An error of its start names what of the kernel is missing, with a hint.
+pub trait Instrument: Send + Sized + 'static {
+    /// As the machine asks for it.
+    const NAME: &'static str;
+    type Reading: Serialize + DeserializeOwned;
+
+    fn start() -> Result<Self>;
+
+    /// Begins anew: what was read before is forgotten.
+    fn restart(self) -> Result<Self> {
+        drop(self);
+        Self::start()
+    }
+
+    /// What there was since the start.
+    fn read(&mut self) -> Result<Self::Reading>;
+}

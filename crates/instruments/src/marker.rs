@@ -2,25 +2,23 @@
 //! How a guest marks a window of exits: a CPUID that only the counting host understands.
 //! It costs one VM exit on any hardware, which is counted in no window.
 
-use crate::facts::raw::{MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN};
+use crate::{
+    clock::tsc,
+    facts::raw::{MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN},
+};
 use std::arch::asm;
 
 /// Returns the time stamp counter just after it.
 pub fn open(window: u32) -> u64 {
     mark(window << 8 | MARKER_OPEN);
-    clock()
+    tsc()
 }
 
 /// Returns the time stamp counter just before it.
 pub fn close(window: u32) -> u64 {
-    let before = clock();
+    let before = tsc();
     mark(window << 8 | MARKER_CLOSE);
     before
-}
-
-fn clock() -> u64 {
-    // SAFETY: every processor with virtualization has the instruction.
-    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 fn mark(subleaf: u32) {

@@ -40,7 +40,6 @@ impl<I: Instrument> Running for I {
     }
 }
 
-/// The instruments of one agent that run.
 #[derive(Default)]
 pub struct Instruments(BTreeMap<&'static str, Box<dyn Running>>);
 

@@ -19,7 +19,6 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 const LOAD_KVM: &str = "hint: load KVM (modprobe kvm_amd or kvm_intel), and be root";
 
-/// A folder of tracefs.
 pub struct Tracefs(PathBuf);
 
 impl Tracefs {
@@ -122,7 +121,6 @@ impl Drop for Instance {
     }
 }
 
-/// The traces of this process.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -146,7 +144,6 @@ fn remove_orphans(instances: &Path) {
     }
 }
 
-/// A probe whose hits are counted.
 pub struct Histogram {
     tracefs: PathBuf,
     /// Group and name.
@@ -189,9 +186,7 @@ fn append(file: &Path, line: &str) -> Result<()> {
 fn counts(text: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in text.lines() {
-        let Some((key, count)) = line.split_once("} hitcount:") else {
-            continue;
-        };
+        let Some((key, count)) = line.split_once("} hitcount:") else { continue };
         let name = key.split_ascii_whitespace().last();
         if let (Some(name), Ok(count)) = (name, count.trim().parse::<u64>()) {
             *counts.entry(name.to_string()).or_default() += count;

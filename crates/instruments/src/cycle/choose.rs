@@ -40,12 +40,10 @@ pub fn choose(events: &[Event]) -> Option<Traced> {
     })
 }
 
-/// How many of the events write a deadline.
 fn writes<'a>(events: impl Iterator<Item = &'a Event>) -> usize {
     events.filter(|event| event.what.writes_deadline()).count()
 }
 
-/// Each with the halt's exit that ends it.
 fn split(events: &[Event]) -> Vec<&[Event]> {
     let halts: Vec<usize> =
         (0..events.len()).filter(|place| events[*place].what.is_halt()).collect();

@@ -105,10 +105,8 @@ struct Story {
 }
 
 struct Open {
-    /// Its place in the events.
     place: usize,
     isa: Isa,
-    /// What is noted of it.
     noted: Thread,
     clock: u64,
     moved_ns: Option<i64>,
@@ -238,9 +236,7 @@ impl Story {
 
     fn update(&mut self) {
         let Some(open) = &self.open else { return };
-        let Some(key) = open.noted.pending() else {
-            return;
-        };
+        let Some(key) = open.noted.pending() else { return };
         let (reason, msr, cause) = key.explain(open.isa);
         self.events[open.place].what = What::Exit {
             reason,

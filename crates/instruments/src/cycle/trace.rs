@@ -9,17 +9,14 @@ use crate::facts::raw::{
 };
 use paratick_core::cycle::Why;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The thread that was running.
     pub thread: u32,
     /// In the trace's clock: ns, or a processor's cycles.
     pub clock: u64,
     pub what: Seen,
 }
 
-/// What a line says, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Exit(ExitLine),
@@ -40,7 +37,6 @@ pub enum Seen {
     Handler(u32),
     /// A timer that KVM keeps for a vCPU has expired.
     VcpuTimer,
-    /// A halted vCPU goes on.
     Woken,
     /// The thread gives its CPU away.
     SwitchedOut,
@@ -49,7 +45,6 @@ pub enum Seen {
         vcpu: u32,
         vector: u32,
     },
-    /// About a virtual tick.
     Tick {
         vcpu: u32,
         what: String,
@@ -69,7 +64,6 @@ pub struct ExitLine {
     pub arguments: Arguments,
 }
 
-/// Why a trace cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadTrace {
     #[error("the trace does not say how many events are in it")]

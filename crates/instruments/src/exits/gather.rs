@@ -10,7 +10,6 @@ use paratick_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that was read from the maps.
 pub struct Snapshot<'a> {
     pub windows: &'a [Window],
     pub threads: &'a BTreeMap<u32, Thread>,

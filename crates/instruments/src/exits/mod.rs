@@ -7,6 +7,7 @@ mod program;
 pub use program::EVENTS;
 
 use crate::{
+    bpf,
     facts::raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_WINDOWS},
     Instrument,
 };
@@ -39,7 +40,7 @@ impl Instrument for ExitCounter {
         let windows = self.read_windows()?;
         let alive = |tgid: u32| std::path::Path::new(&format!("/proc/{tgid}")).exists();
         // An open window keeps its place, and with it all that were opened later.
-        let opened = self.state(STATE_WINDOWS)? as u32;
+        let opened = bpf::state(&self.programs.ebpf, STATE_WINDOWS)? as u32;
         self.forgotten = first_open(&windows, alive).map_or(opened, |first| first - 1);
         let limit = self.forgotten;
         self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
@@ -77,7 +78,7 @@ impl Instrument for ExitCounter {
 impl ExitCounter {
     fn check_complete(&self) -> Result<()> {
         let missed = self.programs.missed()?;
-        let lost = self.state(STATE_LOST)?;
+        let lost = bpf::state(&self.programs.ebpf, STATE_LOST)?;
         if missed != 0 || lost != 0 {
             bail!(
                 "counts are not complete: {missed} exits were missed, {lost} found no room\n\
@@ -88,7 +89,7 @@ impl ExitCounter {
     }
 
     fn read_windows(&self) -> Result<Vec<Window>> {
-        let opened = self.state(STATE_WINDOWS)? as u32;
+        let opened = bpf::state(&self.programs.ebpf, STATE_WINDOWS)? as u32;
         if opened - self.forgotten >= MAX_WINDOWS {
             bail!(
                 "{} windows were opened, and only {MAX_WINDOWS} can be kept\n\
@@ -119,11 +120,6 @@ impl ExitCounter {
             }
         }
         Ok(())
-    }
-
-    fn state(&self, slot: u32) -> Result<u64> {
-        let state: Array<_, u64> = Array::try_from(self.map("state")?)?;
-        Ok(state.get(&slot, 0)?)
     }
 
     fn map(&self, name: &str) -> Result<&Map> {

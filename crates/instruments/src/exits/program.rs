@@ -3,7 +3,6 @@
 
 use crate::{
     bpf::{self, Field},
-    symbols::function_address,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
@@ -61,14 +60,8 @@ impl Programs {
             let offset = tracefs.format(TICK_EVENT)?.offset("what", 4)?;
             globals.push(("tick_what_at", offset));
         }
-        let timer = function_address("apic_timer_fn")?.context(
-            "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms",
-        )?;
-        let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
-
-        let addresses = [("vcpu_timer_fn", timer), ("vcpu_tick_timer_fn", tick_timer)];
         let mut ebpf =
-            bpf::load(OBJECT, &globals, &addresses).context("exits cannot be counted")?;
+            bpf::load(OBJECT, &globals, &bpf::vcpu_timers()?).context("exits cannot be counted")?;
         bpf::attach(&mut ebpf, tracefs.present(EVENTS)?)?;
         Ok(Programs { ebpf, ticks })
     }

@@ -11,7 +11,6 @@ use paratick_core::{
 };
 use std::collections::BTreeMap;
 
-/// A recording as the BPF programs made it.
 pub struct Recorded<'a> {
     /// CLOCK_MONOTONIC.
     pub begun_ns: u64,
@@ -50,9 +49,7 @@ pub fn gather(recorded: &Recorded) -> Halts {
             process: Some(record.tgid),
             thread: Some(record.thread),
             rule: recorded.rule,
-            from_start: false,
-            lost: 0,
-            halts: Vec::new(),
+            ..VcpuHalts::default()
         });
         vcpu.halts.push(halt(record, begin));
     }

@@ -9,7 +9,7 @@ mod program;
 mod raw;
 
 use crate::{bpf, clock::now_ns, Instrument};
-use anyhow::{bail, Result};
+use anyhow::Result;
 use aya::Ebpf;
 pub use gather::waker;
 
@@ -43,13 +43,12 @@ impl Instrument for HaltRecorder {
     /// Fails if a halt could not be recorded: without it nothing can be replayed.
     fn read(&mut self) -> Result<Halts> {
         self.drain()?;
-        let lost = bpf::state(&self.ebpf, HALT_LOST)?;
-        if lost != 0 {
-            bail!(
-                "{lost} halts found no room in the recording\n\
-                 hint: record for a shorter time, or fewer guests"
-            );
-        }
+        bpf::check_lost(
+            &self.ebpf,
+            HALT_LOST,
+            "halts",
+            "record for a shorter time, or fewer guests",
+        )?;
         let rule = rule_in(Path::new(PARAMETERS));
         let recorded = Recorded {
             begun_ns: self.begun_ns,

@@ -9,7 +9,7 @@ mod program;
 mod raw;
 
 use crate::{bpf, clock, tsc_offsets, Instrument};
-use anyhow::{bail, Result};
+use anyhow::Result;
 use gather::gather;
 use paratick_core::noise::{Clock, HostNoise, Instant};
 use program::Programs;
@@ -37,13 +37,12 @@ impl Instrument for NoiseRecorder {
         // In this order: what ends in between is one more record.
         let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
         self.drain()?;
-        let lost = bpf::state(&self.programs.ebpf, NOISE_LOST)?;
-        if lost != 0 {
-            bail!(
-                "{lost} exits found no room in the recording\n\
-                 hint: record for a shorter time, or fewer guests"
-            );
-        }
+        bpf::check_lost(
+            &self.programs.ebpf,
+            NOISE_LOST,
+            "exits",
+            "record for a shorter time, or fewer guests",
+        )?;
         Ok(HostNoise {
             clock: Clock { begin: self.begun, end: clock::with_tsc() },
             tsc_offsets: tsc_offsets::read(),

@@ -70,11 +70,7 @@ impl Programs {
         const WHAT: &str = "the time that exits take cannot be recorded";
         let tracefs = Tracefs::open().context(WHAT)?;
         let events = tracefs.present(EVENTS).context(WHAT)?;
-        let timer = function_address("apic_timer_fn")?.context(
-            "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms",
-        )?;
-        let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
-        let addresses = [("vcpu_timer_fn", timer), ("vcpu_tick_timer_fn", tick_timer)];
+        let addresses = bpf::vcpu_timers()?;
         let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
         let mut ebpf = bpf::load(OBJECT, &offsets, &addresses).context(WHAT)?;
         let sees_run = function_address(RUN)?.is_some() && bpf::probe(&mut ebpf, RUN).is_ok();

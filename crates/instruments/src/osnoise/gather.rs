@@ -12,9 +12,7 @@ const SOFTIRQS: [&str; 10] =
 
 /// In the order of the CPUs, and of time.
 pub fn gather(records: &[Noise]) -> Vec<Gap> {
-    let Some(offset) = clocks_offset(records) else {
-        return Vec::new();
-    };
+    let Some(offset) = clocks_offset(records) else { return Vec::new() };
     let monotonic = |trace_ns: u64| trace_ns.wrapping_add(offset);
     let mut waiting: BTreeMap<u32, Vec<&Noise>> = BTreeMap::new();
     let mut gaps: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::{
     tracefs::{Instance, Tracefs},
     Instrument,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use aya::Ebpf;
 use gather::gather;
 use paratick_core::noise::{Clock, GuestNoise, Instant};
@@ -55,13 +55,7 @@ impl Instrument for OsnoiseRecorder {
     /// Fails if one could not be recorded.
     fn read(&mut self) -> Result<GuestNoise> {
         self.drain()?;
-        let lost = bpf::state(&self.ebpf, OSNOISE_LOST)?;
-        if lost != 0 {
-            bail!(
-                "{lost} disturbances found no room in the recording\n\
-                 hint: record for a shorter time"
-            );
-        }
+        bpf::check_lost(&self.ebpf, OSNOISE_LOST, "disturbances", "record for a shorter time")?;
         let clock = Clock { begin: self.begun, end: clock::with_tsc() };
         let noise = GuestNoise {
             clock,

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// The idle state in which a CPU polls, where cpuidle has one (cpuidle-haltpoll).
 const POLL: u32 = 0;
 
-/// A recording as the BPF programs made it.
 pub struct Recorded<'a> {
     /// CLOCK_MONOTONIC.
     pub begun_ns: u64,
@@ -44,12 +43,9 @@ pub fn gather(recorded: &Recorded) -> Halts {
     let of_cpu = |(cpu, states): (u32, Vec<&Idling>)| VcpuHalts {
         side: Side::Guest,
         vcpu: cpu,
-        process: None,
-        thread: None,
         rule: recorded.rule,
-        from_start: false,
-        lost: 0,
         halts: halts(&states),
+        ..VcpuHalts::default()
     };
     let window_ns = recorded.ended_ns.saturating_sub(recorded.begun_ns);
     Halts { window_ns, vcpus: cpus.into_iter().map(of_cpu).collect() }

@@ -42,13 +42,7 @@ impl Instrument for PollRecorder {
     /// Fails if one could not be recorded, or this kernel's cpuidle is not one that we know.
     fn read(&mut self) -> Result<Halts> {
         bpf::drain(&mut self.ebpf, &mut self.records)?;
-        let lost = bpf::state(&self.ebpf, POLL_LOST)?;
-        if lost != 0 {
-            bail!(
-                "{lost} idle states found no room in the recording\n\
-                 hint: record for a shorter time"
-            );
-        }
+        bpf::check_lost(&self.ebpf, POLL_LOST, "idle states", "record for a shorter time")?;
         if bpf::state(&self.ebpf, POLL_STRANGE)? != 0 {
             bail!(
                 "this kernel's cpuidle keeps its numbers elsewhere\n\
