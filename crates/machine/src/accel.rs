@@ -2,18 +2,9 @@
 //! How the host is run: by hardware virtualization where it nests, else by emulation.
 
 use kvm_ioctls::Kvm;
+use strum::{Display, EnumString, VariantNames};
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    strum::Display,
-    strum::EnumString,
-    strum::VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum Accel {
     /// Hardware where it works, else emulation.

@@ -53,9 +53,7 @@ impl Booted {
         let found = self.link.wait(HOST, Some(deadline), |state| {
             state.peer(HOST).and_then(|peer| peer.ready.clone())
         })?;
-        let Some(ready) = found else {
-            return Err(boot_took_too_long(HOST, self.spec.timeout));
-        };
+        let Some(ready) = found else { return Err(boot_took_too_long(HOST, self.spec.timeout)) };
         if ready.version != VERSION {
             bail!(
                 "{} speaks version {} of the agents' protocol, this program {VERSION}\n\

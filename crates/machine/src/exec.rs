@@ -20,10 +20,9 @@ use std::{
 /// What a command is run with that its user would expect to find again inside.
 const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER"];
 
-/// A command to run.
+#[derive(Default)]
 pub struct Exec {
     pub argv: Vec<String>,
-    /// The whole environment.
     pub env: Vec<(String, String)>,
     /// `/` where this does not exist inside.
     pub cwd: PathBuf,
@@ -53,11 +52,7 @@ impl Exec {
             argv: argv.into_iter().map(Into::into).collect(),
             env: ENVIRONMENT.into_iter().filter_map(variable).collect(),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
-            timeout: None,
-            stdin: Input::Empty,
-            terminal: None,
-            resizes: None,
-            window: None,
+            ..Exec::default()
         }
     }
 
@@ -67,7 +62,6 @@ impl Exec {
     }
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// As a shell reports it: 128 + n for a command ended by signal n.
@@ -76,7 +70,6 @@ pub struct Finished {
     pub duration_ns: u64,
 }
 
-/// A finished command and all that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecResult {
     pub code: i32,

@@ -75,22 +75,18 @@ impl Guest {
         }
     }
 
-    /// Runs a command in the guest.
     pub fn exec(&self, exec: Exec) -> Result<ExecResult> {
         exec::collect(&self.host.link, self.id, exec)
     }
 
-    /// Runs a command in the guest, handing out its output as it comes.
     pub fn exec_streaming(&self, exec: Exec, sink: OutputSink) -> Result<Finished> {
         exec::stream(&self.host.link, self.id, exec, sink)
     }
 
-    /// Starts an instrument in the guest, or lets it begin anew.
     pub fn start<I: Instrument>(&self) -> Result<()> {
         self.host.start::<I>(self.id)
     }
 
-    /// What an instrument has read in the guest since it was started.
     pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
         self.host.read::<I>(self.id)
     }
@@ -117,7 +113,6 @@ impl Guest {
         &self.started.pins
     }
 
-    /// What its agent said of it.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }

@@ -60,22 +60,18 @@ impl Host {
         Guest::boot(&self.booted, config, limit)
     }
 
-    /// Runs a command on the host.
     pub fn exec(&self, exec: Exec) -> Result<ExecResult> {
         exec::collect(&self.booted.link, HOST, exec)
     }
 
-    /// Runs a command on the host, handing out its output as it comes.
     pub fn exec_streaming(&self, exec: Exec, sink: OutputSink) -> Result<Finished> {
         exec::stream(&self.booted.link, HOST, exec, sink)
     }
 
-    /// Starts an instrument on the host, or lets it begin anew.
     pub fn start<I: Instrument>(&self) -> Result<()> {
         self.booted.start::<I>(HOST)
     }
 
-    /// What an instrument has read on the host since it was started.
     pub fn read<I: Instrument>(&self) -> Result<I::Reading> {
         self.booted.read::<I>(HOST)
     }
@@ -100,7 +96,6 @@ impl Host {
         &self.booted.command_line
     }
 
-    /// What its agent said of it.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -131,7 +126,6 @@ impl Host {
         self.booted.link.check()
     }
 
-    /// Ends the host and what runs on it.
     pub fn shutdown(self) -> Result<()> {
         self.booted.link.check()
     }

@@ -7,12 +7,13 @@ use crate::{
 };
 use anyhow::{bail, Context, Result};
 use paratick_core::wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream};
+use paratick_service::lock;
 use std::{
     collections::{HashMap, VecDeque},
     os::unix::net::UnixStream,
     sync::{
         atomic::{AtomicU32, Ordering},
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
     },
     thread,
     time::{Duration, Instant},
@@ -29,7 +30,6 @@ const MOST_QUEUED: usize = 8 << 20;
 /// Gets every console line: where it came from, and the line.
 pub type ConsoleSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// What came for one session.
 #[derive(Debug)]
 pub enum Incoming {
     Data(Stream, Vec<u8>),
@@ -47,7 +47,6 @@ pub struct Peer {
     complained: Option<Instant>,
 }
 
-/// What the host said of a guest it started.
 #[derive(Clone, Debug)]
 pub struct Started {
     pub pid: u32,
@@ -126,7 +125,6 @@ impl Link {
         Ok(())
     }
 
-    /// Takes what a console printed.
     pub fn console(&self, id: GuestId, text: &str) {
         let mut state = lock(&self.state);
         let peer = state.peers.entry(id).or_default();
@@ -188,7 +186,6 @@ impl Link {
         Ok(())
     }
 
-    /// The last lines of a console.
     pub fn recent(&self, id: GuestId) -> Vec<String> {
         let state = lock(&self.state);
         state.peers.get(&id).map(|peer| peer.watcher.recent()).unwrap_or_default()
@@ -345,8 +342,4 @@ pub fn place(id: GuestId) -> String {
         HOST => "host".into(),
         id => format!("guest {id}"),
     }
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

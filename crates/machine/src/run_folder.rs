@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use paratick_build::cache;
-use paratick_service::process;
+use paratick_service::{lock, process};
 use rustix::fs::{flock, FlockOperation};
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicU32, Ordering},
-        Mutex, PoisonError,
+        Mutex,
     },
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -46,7 +46,7 @@ impl RunFolder {
         sweep(base);
         let path = base.join(name());
         fs_err::create_dir(&path)?;
-        lock_table().insert(path.clone());
+        lock(&LIVE).insert(path.clone());
         let lock = File::create(path.join("lock")).context("creating the run's lock")?;
         flock(&lock, FlockOperation::LockExclusive).context("locking the run")?;
         Ok(RunFolder { path, keep, _lock: lock })
@@ -62,16 +62,12 @@ impl RunFolder {
         // Tells a later run's sweep.
         let _ = File::create(self.path.join("kept"));
     }
-
-    pub fn is_kept(&self) -> bool {
-        self.keep
-    }
 }
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
         // Until it is gone: a signal that comes meanwhile waits for it in `clean_up`.
-        let mut live = lock_table();
+        let mut live = lock(&LIVE);
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.path);
         }
@@ -87,7 +83,7 @@ pub fn example() -> Result<PathBuf> {
 /// Ends every process and removes every folder of this program's: called when a signal ends it.
 pub fn clean_up() {
     process::end_all();
-    for path in lock_table().iter() {
+    for path in lock(&LIVE).iter() {
         let _ = std::fs::remove_dir_all(path);
     }
 }
@@ -102,9 +98,7 @@ fn name() -> String {
 fn sweep(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let path = entry.path();
-        let Ok(lock) = File::open(path.join("lock")) else {
-            continue;
-        };
+        let Ok(lock) = File::open(path.join("lock")) else { continue };
         if path.join("kept").exists() {
             continue;
         }
@@ -112,8 +106,4 @@ fn sweep(base: &Path) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
-}
-
-fn lock_table() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A host to boot.
 #[derive(Clone)]
 pub struct HostSpec {
     pub backend: &'static dyn Backend,
@@ -27,7 +26,6 @@ pub struct HostSpec {
     pub disks: Vec<Size>,
     /// Wall-clock limit of the boot.
     pub timeout: Duration,
-    /// Keep the run's folder.
     pub keep: bool,
     /// Gets every console line of host and guests.
     pub console: Option<ConsoleSink>,
@@ -67,32 +65,39 @@ pub enum Clock {
     Real,
 }
 
-/// A way to get a host.
 pub trait Backend: Send + Sync {
     /// As `--host` names it.
     fn name(&self) -> &'static str;
 
     /// Whether it boots a kernel; else the machine's own is the host's.
-    fn boots(&self) -> bool;
+    fn boots(&self) -> bool {
+        true
+    }
 
     /// The programs it needs.  Those of the lab's own are built if they must be; without `build`
     /// that is an error.
     fn tools(&self, build: Option<Events>) -> Result<Tools>;
 
     /// The command line that starts the host; empty where none does.
-    fn command_line(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Vec<String>;
+    fn command_line(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Connects the link to the host's agent.  Dropping what is returned ends the host.
     fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>>;
 
     /// Where its first guest finds its things.
-    fn places(&self, run: &Path) -> Places;
+    fn places(&self, _run: &Path) -> Places {
+        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
+    }
 
     /// The host's name of the scratch disk of this number.
     fn disk(&self, run: &Path, number: usize) -> PathBuf;
 
     /// Where world switches are counted; none where they are not.
-    fn world_switches(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Option<PathBuf>;
+    fn world_switches(&self, _: &HostSpec, _: &Tools, _run: &Path) -> Option<PathBuf> {
+        None
+    }
 
     fn facts(&self, host: &HostSpec) -> HostFacts;
 
@@ -102,7 +107,6 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// What a backend needs to start a host.
 pub struct Start<'a> {
     pub host: &'a HostSpec,
     pub tools: &'a Tools,
@@ -114,6 +118,7 @@ pub struct Start<'a> {
 }
 
 /// What numbers that are measured on a host depend on.
+#[derive(Default)]
 pub struct HostFacts {
     pub cpus: u32,
     pub memory: Size,

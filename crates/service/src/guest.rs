@@ -46,7 +46,6 @@ impl Places {
     }
 }
 
-/// The guest's kernel parameters.
 pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
     let mut parameters: Vec<String> =

@@ -28,11 +28,10 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
         .find(|file| runs(file))
 }
 
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// CPUs that are online.
 pub fn online_cpus() -> u32 {
     std::fs::read_to_string("/sys/devices/system/cpu/online")
         .ok()

@@ -38,7 +38,6 @@ impl Monitor {
         Ok(threads.into_iter().map(|(_, thread)| thread).collect())
     }
 
-    /// Lets the stopped vCPUs run.
     pub fn cont(&mut self) -> Result<()> {
         self.ask("cont").map(drop)
     }

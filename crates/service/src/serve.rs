@@ -18,10 +18,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The commands that run.
 type Sessions = Arc<Mutex<HashMap<SessionId, Arc<Session>>>>;
 
-/// What an agent can do.
 pub enum Role {
     /// Runs commands.
     Guest,

@@ -20,7 +20,6 @@ use std::{
     time::Instant,
 };
 
-/// What is said to a running session.
 pub struct Session {
     /// Chunks for its input; dropped to close it.
     pub stdin: Mutex<Option<mpsc::Sender<Vec<u8>>>>,

@@ -17,7 +17,7 @@ use paratick_build::{
     tools::Tools,
 };
 use paratick_core::wire::HOST_LINE;
-use paratick_service::{guest::Places, process::Kept};
+use paratick_service::process::Kept;
 use std::{
     collections::BTreeSet,
     io::Write,
@@ -59,10 +59,6 @@ impl Backend for Bochs {
         "bochs"
     }
 
-    fn boots(&self) -> bool {
-        true
-    }
-
     /// The distribution's QEMU runs the guests.
     fn tools(&self, _build: Option<Events>) -> Result<Tools> {
         requirements::check(PACKAGES)?;
@@ -93,17 +89,9 @@ impl Backend for Bochs {
         Ok(Box::new((emulator, input)))
     }
 
-    fn places(&self, _run: &Path) -> Places {
-        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
-    }
-
     /// There are none.
     fn disk(&self, _run: &Path, _number: usize) -> PathBuf {
         PathBuf::new()
-    }
-
-    fn world_switches(&self, _: &HostSpec, _: &Tools, _: &Path) -> Option<PathBuf> {
-        None
     }
 
     fn facts(&self, host: &HostSpec) -> HostFacts {
@@ -111,10 +99,8 @@ impl Backend for Bochs {
             cpus: host.boot.cpus,
             memory: host.boot.memory,
             accelerator: Some(self.name().into()),
-            // 2.5: no whole number.
-            ns_per_instruction: None,
-            exit_cost_ns: None,
-            parallel_clock: false,
+            // An instruction takes 2.5 ns: no whole number.
+            ..HostFacts::default()
         }
     }
 }

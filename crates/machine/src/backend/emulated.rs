@@ -14,7 +14,7 @@ use paratick_build::{
 };
 use paratick_core::wire::HOST_PORT;
 use paratick_service::{
-    guest::{escape, listening, root_parameters, shared_root, Places},
+    guest::{escape, listening, root_parameters, shared_root},
     process::Kept,
 };
 use std::{
@@ -43,10 +43,6 @@ impl Backend for Emulated {
         "lab"
     }
 
-    fn boots(&self) -> bool {
-        true
-    }
-
     fn tools(&self, build: Option<Events>) -> Result<Tools> {
         match build {
             Some(events) => Tools::find(events),
@@ -69,10 +65,6 @@ impl Backend for Emulated {
         let socket = connect(&emulator, &start)?;
         start.link.connect(socket)?;
         Ok(Box::new(emulator))
-    }
-
-    fn places(&self, _run: &Path) -> Places {
-        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
     }
 
     fn disk(&self, _run: &Path, number: usize) -> PathBuf {
@@ -115,7 +107,6 @@ fn plugin<'a>(host: &HostSpec, tools: &'a Tools) -> Option<&'a Path> {
     tools.plugin.as_deref().filter(|_| counts)
 }
 
-/// The host's kernel parameters.
 fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1"].map(String::from).to_vec();
@@ -151,10 +142,7 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
                 0 => String::new(),
                 ns => format!(",vmexit={ns}"),
             };
-            let parallel = match spec.emulation.parallel_clock {
-                true => ",parallel=on",
-                false => "",
-            };
+            let parallel = if spec.emulation.parallel_clock { ",parallel=on" } else { "" };
             add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
             add(&["-cpu", EMULATED_CPU]);
             if let Some(plugin) = plugin(spec, tools) {

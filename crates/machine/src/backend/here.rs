@@ -48,10 +48,6 @@ impl Backend for Here {
         Tools::of_the_machine()
     }
 
-    fn command_line(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Vec<String> {
-        Vec::new()
-    }
-
     fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {
         if let Err(why) = kvm_works() {
             bail!(
@@ -84,19 +80,12 @@ impl Backend for Here {
         disk_file(run, number)
     }
 
-    fn world_switches(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Option<PathBuf> {
-        None
-    }
-
     fn facts(&self, _host: &HostSpec) -> HostFacts {
         let system = rustix::system::sysinfo();
         HostFacts {
             cpus: paratick_service::online_cpus(),
             memory: Size(system.totalram * u64::from(system.mem_unit)),
-            accelerator: None,
-            ns_per_instruction: None,
-            exit_cost_ns: None,
-            parallel_clock: false,
+            ..HostFacts::default()
         }
     }
 
