@@ -9,5 +9,4 @@ pub mod qemu;
 pub mod requirements;
 pub mod tools;
 
-/// What long work says while it runs.
 pub use paratick_core::event as progress;

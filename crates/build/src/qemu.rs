@@ -9,9 +9,7 @@ const QEMU: &str = "qemu-system-x86_64";
 
 /// An emulator named by the user (`$PARATICK_QEMU`), if any.
 pub fn named_qemu() -> Result<Option<PathBuf>> {
-    let Some(name) = env::var_os("PARATICK_QEMU") else {
-        return Ok(None);
-    };
+    let Some(name) = env::var_os("PARATICK_QEMU") else { return Ok(None) };
     let name = name.to_string_lossy();
     let path = env::var("PATH").unwrap_or_default();
     match find_program(&name, &path) {
@@ -23,7 +21,6 @@ pub fn named_qemu() -> Result<Option<PathBuf>> {
     }
 }
 
-/// The distribution's QEMU.
 pub fn system_qemu() -> Result<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
     match find_program(QEMU, &path) {

@@ -29,12 +29,10 @@ enum Probe {
 
 type Version = (u32, u32);
 
-/// The packages in the order of the list.
 pub fn packages() -> Result<Vec<Package>> {
     parse(LIST)
 }
 
-/// A package that is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("this needs {}, which {} not installed\n\
     hint: apt-get install --no-install-recommends \
@@ -63,9 +61,8 @@ pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
 
 /// As dpkg says; `None`: it does not know the package, or there is no dpkg.
 pub fn installed_version(package: &str) -> Option<String> {
-    let mut query = Command::new("dpkg-query");
-    query.args(["-W", "-f", "${Version}", package]);
-    run::output(&mut query).ok().filter(|version| !version.is_empty())
+    let query = ["-W", "-f", "${Version}", package];
+    run::output(Command::new("dpkg-query").args(query)).ok().filter(|version| !version.is_empty())
 }
 
 fn parse(list: &str) -> Result<Vec<Package>> {

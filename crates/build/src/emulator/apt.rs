@@ -12,12 +12,10 @@ use std::{
     process::Command,
 };
 
-/// A private apt.
 pub struct Apt {
     dir: PathBuf,
 }
 
-/// The two formats that apt reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Lines,
@@ -45,7 +43,6 @@ impl Apt {
         Ok(Apt { dir })
     }
 
-    /// Fetches the lists.
     pub fn update(&self) -> Result<()> {
         run::output(self.command("apt-get").arg("update")).map(drop).context(
             "cannot fetch the list of Debian's source packages\n\

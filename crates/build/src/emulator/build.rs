@@ -23,20 +23,8 @@ use std::{
 };
 
 /// Variables that configure or the compiler would take from the environment.
-const FOREIGN: [&str; 10] = [
-    "AR",
-    "CC",
-    "CFLAGS",
-    "CPPFLAGS",
-    "CXX",
-    "CXXFLAGS",
-    "LD",
-    "LDFLAGS",
-    "MAKEFLAGS",
-    "PKG_CONFIG_PATH",
-];
+const FOREIGN: &str = "AR CC CFLAGS CPPFLAGS CXX CXXFLAGS LD LDFLAGS MAKEFLAGS PKG_CONFIG_PATH";
 
-/// A source and what is built from it.
 pub struct Work {
     dir: PathBuf,
     log: PathBuf,
@@ -116,9 +104,7 @@ impl Work {
         }
         let stage = tempfile::tempdir_in(&self.dir)?;
         if orig.exists() {
-            let mut copy = Command::new("cp");
-            copy.arg("-r").arg(orig.join(".")).arg(stage.path());
-            run::output(&mut copy)?;
+            run::output(Command::new("cp").arg("-r").arg(orig.join(".")).arg(stage.path()))?;
         }
         for patch in patches {
             apply(stage.path(), patch)?;
@@ -178,9 +164,9 @@ fn folder_name(version: &str) -> String {
 fn check_packages(needs: &[String]) -> Result<()> {
     let mut missing = Vec::new();
     for package in needs {
-        let mut query = Command::new("dpkg-query");
-        query.args(["-W", "-f", "${db:Status-Status}", package]);
-        if run::output(&mut query).map_or(true, |status| status != "installed") {
+        let query = ["-W", "-f", "${db:Status-Status}", package];
+        let status = run::output(Command::new("dpkg-query").args(query));
+        if status.map_or(true, |status| status != "installed") {
             missing.push(package.as_str());
         }
     }
@@ -197,9 +183,7 @@ fn check_packages(needs: &[String]) -> Result<()> {
 /// dpkg-source checks the files against the .dsc, which apt has checked; it applies Debian's
 /// patches.
 fn unpack(dsc: &Path, to: &Path) -> Result<()> {
-    let mut unpack = Command::new("dpkg-source");
-    unpack.arg("-x").arg(dsc).arg(to);
-    run::output(&mut unpack).map(drop)
+    run::output(Command::new("dpkg-source").arg("-x").arg(dsc).arg(to)).map(drop)
 }
 
 /// With every line where the patch says it is.
@@ -230,7 +214,7 @@ fn rewrite_tree(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn clean(command: &mut Command) -> &mut Command {
-    for name in FOREIGN {
+    for name in FOREIGN.split(' ') {
         command.env_remove(name);
     }
     command.env("LC_ALL", "C")

@@ -59,7 +59,6 @@ pub fn ensure_variant(variant: Variant, events: Events) -> Result<Emulator> {
     at(&inputs.recipe, &dir, work.version.clone(), key)
 }
 
-/// What the cache has, without building anything.
 pub fn built(variant: Variant) -> Result<Option<Emulator>> {
     find(&inputs(variant)?)
 }
@@ -99,9 +98,7 @@ fn find(inputs: &Inputs) -> Result<Option<Emulator>> {
         Err(_) => Vec::new(),
     };
     for dir in std::iter::once(tested).chain(others) {
-        let Ok(version) = fs_err::read_to_string(dir.join(VERSION)) else {
-            continue;
-        };
+        let Ok(version) = fs_err::read_to_string(dir.join(VERSION)) else { continue };
         let key = inputs.key(&version);
         // A folder that is being written has another name than its key.
         if dir.file_name().is_some_and(|name| name == key.as_str()) {

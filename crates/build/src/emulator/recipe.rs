@@ -23,7 +23,6 @@ const PATCHES: [&str; 2] = ["emulator/patches", "vmm/qemu"];
 /// The patch without which nested guests hang.
 const FIX: &str = "emulator/patches/0001-";
 
-/// `emulator/recipe.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -41,7 +40,6 @@ pub struct Recipe {
     pub firmware: BTreeMap<String, PathBuf>,
 }
 
-/// One patch of [`PATCHES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// From the top of the project.
@@ -61,13 +59,11 @@ impl Patch {
 pub struct Inputs {
     pub recipe: Recipe,
     pub patches: Vec<Patch>,
-    /// The plugin's C file.
     pub plugin: PathBuf,
     plugin_text: Vec<u8>,
 }
 
 impl Inputs {
-    /// Reads the project's files.
     pub fn read() -> Result<Inputs> {
         Inputs::read_from(&project::root()?)
     }

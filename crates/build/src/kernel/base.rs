@@ -14,7 +14,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One entry of `kernel/bases.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
@@ -41,7 +40,6 @@ pub struct Base {
     pub build_steps: u64,
 }
 
-/// The source as this machine has it.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub base: Base,
@@ -150,7 +148,6 @@ impl Base {
 }
 
 impl Source {
-    /// Names the source in the cache.
     pub fn key(&self) -> &str {
         &self.sha256[..16]
     }

@@ -32,7 +32,6 @@ pub enum Variant {
     Unpatched,
 }
 
-/// A built kernel in the cache.
 #[derive(Debug, Clone)]
 pub struct KernelImage {
     pub bzimage: PathBuf,
@@ -70,7 +69,6 @@ struct Info {
     toolchain: String,
 }
 
-/// Everything an image depends on.
 struct Inputs {
     source: Source,
     stack: Stack,
@@ -91,7 +89,6 @@ pub fn ensure(base: &str, variant: Variant, events: Events) -> Result<KernelImag
     ensure_changed(base, variant, &Changes::default(), events)
 }
 
-/// The image for a base and variant, changed; builds it unless the cache has it.
 pub fn ensure_changed(
     base: &str,
     variant: Variant,

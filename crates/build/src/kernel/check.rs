@@ -213,14 +213,8 @@ fn checkpatch(patches: &[Patch], pristine: &Path) -> Result<Vec<String>> {
             .arg(pristine.join("scripts/checkpatch.pl"))
             .arg("--root")
             .arg(pristine)
-            .args([
-                "--strict",
-                "--terse",
-                "--show-types",
-                "--no-summary",
-                "--color=never",
-                "--quiet",
-            ])
+            .args(["--strict", "--terse", "--show-types", "--no-summary"])
+            .args(["--color=never", "--quiet"])
             .arg(format!("--ignore={ignored}"))
             .arg(&patch.path)
             // It writes a cache where it runs, and reads settings from HOME.

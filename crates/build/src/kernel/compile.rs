@@ -20,14 +20,12 @@ pub struct Compiler {
     patches: Vec<Patch>,
 }
 
-/// What was done for one series.
 #[derive(Debug, Default)]
 struct Done {
     compiled: BTreeSet<String>,
     passes: Vec<String>,
 }
 
-/// What one patch asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Targets {
     /// Objects of the kernel, relative to its root.
@@ -166,9 +164,7 @@ impl Compiler {
 
 impl Targets {
     fn add(&mut self, file: &str) {
-        let Some((stem, "c" | "S")) = file.rsplit_once('.') else {
-            return;
-        };
+        let Some((stem, "c" | "S")) = file.rsplit_once('.') else { return };
         let foreign = file.strip_prefix("arch/").is_some_and(|rest| !rest.starts_with("x86/"));
         if let Some(test) = stem.strip_prefix(make::KVM_SELFTESTS) {
             // Programs are made by name, what they share by object.

@@ -13,7 +13,6 @@ use crate::{
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
 
-/// What was written by [`export`].
 #[derive(Debug)]
 pub struct Exported {
     pub dir: PathBuf,
@@ -127,9 +126,7 @@ fn refuse_if_not_stacked(git: &Git, dir: &Path, stack: &[Folder]) -> Result<()> 
     }
     let names: Vec<&str> = stack.iter().map(|folder| &*folder.name).collect();
     let on_top = |pair: &[&str]| git.run(["merge-base", "--is-ancestor", pair[0], pair[1]]).is_ok();
-    let Some(place) = names.windows(2).position(|pair| !on_top(pair)) else {
-        return Ok(());
-    };
+    let Some(place) = names.windows(2).position(|pair| !on_top(pair)) else { return Ok(()) };
     let (below, name) = (names[place], names[place + 1]);
     // What stands on the upper branch moves with it.
     let still = names[place + 1..].windows(2).take_while(|pair| on_top(pair));

@@ -165,15 +165,9 @@ impl Git {
                 ("GIT_COMMITTER_EMAIL", EMAIL),
                 ("GIT_COMMITTER_DATE", BASE_DATE),
             ]);
-        for setting in [
-            "core.abbrev=12",
-            "core.autocrlf=false",
-            "core.hooksPath=/dev/null",
-            "diff.algorithm=histogram",
-            "gc.auto=0",
-        ] {
-            git.args(["-c", setting]);
-        }
+        git.args(["-c", "core.abbrev=12", "-c", "core.autocrlf=false"]);
+        git.args(["-c", "core.hooksPath=/dev/null", "-c", "diff.algorithm=histogram"]);
+        git.args(["-c", "gc.auto=0"]);
         git
     }
 }

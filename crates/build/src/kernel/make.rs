@@ -23,35 +23,10 @@ const IDENTITY: &[(&str, &str)] = &[
 
 /// Variables that kbuild or make would take from the environment.  An outer `make demo` exports the
 /// last few.
-const FOREIGN: &[&str] = &[
-    "ARCH",
-    "SUBARCH",
-    "CROSS_COMPILE",
-    "CC",
-    "HOSTCC",
-    "LD",
-    "LLVM",
-    "KCFLAGS",
-    "KCPPFLAGS",
-    "KAFLAGS",
-    "HOSTCFLAGS",
-    "CFLAGS",
-    "LDFLAGS",
-    "KBUILD_OUTPUT",
-    "KCONFIG_CONFIG",
-    "KCONFIG_ALLCONFIG",
-    "O",
-    "V",
-    "W",
-    "C",
-    "M",
-    "INSTALL_HDR_PATH",
-    "MAKEFLAGS",
-    "MFLAGS",
-    "MAKELEVEL",
-    "MAKEOVERRIDES",
-    "GNUMAKEFLAGS",
-];
+const FOREIGN: &str =
+    "ARCH SUBARCH CROSS_COMPILE CC HOSTCC LD LLVM KCFLAGS KCPPFLAGS KAFLAGS HOSTCFLAGS CFLAGS \
+    LDFLAGS KBUILD_OUTPUT KCONFIG_CONFIG KCONFIG_ALLCONFIG O V W C M INSTALL_HDR_PATH \
+    MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES GNUMAKEFLAGS";
 
 /// `make -C SRC O=OUT -jN`; the caller adds targets.
 pub fn command(src: &Path, out: &Path) -> Command {
@@ -84,7 +59,7 @@ pub fn selftests<'a>(
 }
 
 pub fn clean_environment(command: &mut Command) {
-    for name in FOREIGN {
+    for name in FOREIGN.split(' ') {
         command.env_remove(name);
     }
     // Set but empty: no "+" for a tree that is not a clean tag.

@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The list of a folder's patches, in order.
 pub const LIST: &str = "series";
 /// Kept by hand beside the patches.
 pub const COVER_LETTER: &str = "cover-letter.txt";
@@ -84,7 +83,6 @@ impl Stack {
 }
 
 impl Series {
-    /// Reads the patches that the folder's list names.
     pub fn read(folder: Folder) -> Result<Self> {
         let patch = |name: String| {
             let path = folder.dir.join(&name);
@@ -126,7 +124,6 @@ pub fn disagreements(dir: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The names in a folder's list.
 pub fn listed(dir: &Path) -> Result<Vec<String>> {
     let list = dir.join(LIST);
     if !list.exists() {

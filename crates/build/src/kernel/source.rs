@@ -22,7 +22,6 @@ use std::{
 /// Held while a folder of the cache is worked on; released when dropped, also by a crash.
 pub struct Lock(#[allow(dead_code)] File);
 
-/// Waits until no other process works on `name`.
 pub fn lock(name: &str, events: Events) -> Result<Lock> {
     let dir = cache::dir()?.join("work");
     fs_err::create_dir_all(&dir)?;
@@ -92,9 +91,8 @@ impl Followed {
         if !dir.is_dir() {
             build_into(&dir, |part| {
                 fs_err::create_dir_all(part.join("out"))?;
-                let mut copy = Command::new("cp");
-                copy.arg("-al").arg(&pristine).arg(part.join("src"));
-                run::output(&mut copy).map(drop)
+                let to = part.join("src");
+                run::output(Command::new("cp").arg("-al").arg(&pristine).arg(to)).map(drop)
             })?;
         }
         Ok(Followed {
