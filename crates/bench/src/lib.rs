@@ -19,5 +19,7 @@ mod workloads;
 pub use environment::{available_memory, now};
 pub use runner::{run, Outcome};
 pub use settings::{Kernel, Settings};
-pub use store::{check as check_output, default_path, finish_writing, latest, BadOutput};
+pub use store::{
+    check as check_output, check_writable, default_path, finish_writing, latest, BadOutput,
+};
 pub use store::{folder, replace, write};

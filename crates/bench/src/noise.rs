@@ -32,7 +32,6 @@ pub struct Sides {
     pub guest: bool,
 }
 
-/// What was seen by each side that looked.
 #[derive(Serialize, Deserialize)]
 pub struct Recorded {
     pub host: Option<HostNoise>,

@@ -91,9 +91,7 @@ impl Prepared {
         events: Events,
     ) -> Result<()> {
         let here = programs::on_the_machine(planned);
-        let (Some(asked), Some(program)) = (&planned.program, here) else {
-            return Ok(());
-        };
+        let (Some(asked), Some(program)) = (&planned.program, here) else { return Ok(()) };
         let workload = planned.workload.as_str();
         if self.folders.contains_key(asked) {
             return Ok(());

@@ -18,7 +18,6 @@ use paratick_core::{
 use paratick_machine::{host::Host, spec::HostSpec};
 use std::path::PathBuf;
 
-/// What a bench came to.
 #[derive(Debug)]
 pub struct Outcome {
     pub results: Results,
@@ -28,7 +27,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Everything was measured, and nothing is doubtful.
     pub fn is_sound(&self) -> bool {
         let results = &self.results;
         results.is_complete() && results.problems.is_empty() && results.doubtful().next().is_none()

@@ -127,7 +127,6 @@ fn clock_ticks(ticks: u64) -> u64 {
     Nanos::from_clock_ticks(ticks, USER_HZ).0
 }
 
-/// The numbers that have no field of their own.
 fn metrics(report: &Report) -> BTreeMap<String, f64> {
     let own = report.more.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
     own.chain([

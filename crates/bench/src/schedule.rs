@@ -41,7 +41,6 @@ fn runs(boot: Boot, plan: &Plan) -> u64 {
     per_guest(plan) + (again * plan.workloads.len()) as u64
 }
 
-/// What one guest gave.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub samples: Vec<(PlannedWorkload, Sample)>,
@@ -53,7 +52,6 @@ pub struct Measured {
     pub command_line: Vec<String>,
     /// As `uname -r` says in it.
     pub kernel: String,
-    /// Workloads that failed while the guest went on.
     pub problems: Vec<Fault>,
 }
 
@@ -68,7 +66,6 @@ pub trait Worker: Send {
     fn end(&mut self);
 }
 
-/// Every guest of the plan in its order.
 pub fn order(plan: &Plan) -> impl Iterator<Item = Boot> + '_ {
     (1..=plan.rounds).flat_map(move |round| round_of(plan, round))
 }
@@ -109,7 +106,6 @@ pub fn measure(
     (schedule.keep)(schedule.results)
 }
 
-/// What a worker has to say.
 enum Message {
     Ran,
     Done { worker: usize, boot: Boot, measured: Box<Result<Measured>> },
@@ -135,7 +131,6 @@ fn serve(
 
 struct Schedule<'a, 'e> {
     missing: VecDeque<Boot>,
-    /// Guests in a row that failed.
     failed: u32,
     clock: Clock,
     results: &'a mut Results,

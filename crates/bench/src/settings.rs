@@ -7,7 +7,6 @@ use paratick_core::catalogue::sets::Set;
 use paratick_machine::{accel::Accel, spec::Backend};
 use std::{path::PathBuf, sync::Arc};
 
-/// A kernel image, and what is known of it.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub image: PathBuf,
@@ -24,7 +23,6 @@ pub struct Settings {
     /// None where the backend boots none.
     pub host_kernel: Option<Kernel>,
     pub tools: Tools,
-    /// What the plan's programs need.
     pub prepared: Arc<Prepared>,
     pub backend: &'static dyn Backend,
     pub accel: Accel,

@@ -17,7 +17,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Held while a file is written.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// An output that cannot be used as asked; nothing has been measured.
@@ -132,7 +131,7 @@ fn nothing_at(path: &Path) -> BadOutput {
 }
 
 /// Makes the folder, if it is in our own cache.
-pub(super) fn check_writable(path: &Path) -> Result<(), BadOutput> {
+pub fn check_writable(path: &Path) -> Result<(), BadOutput> {
     let bad = |why: String| BadOutput::NotWritable { path: path.to_path_buf(), why };
     // A rename would put a plain file in the place of a device.
     if path.exists() && !path.is_file() {
@@ -205,7 +204,6 @@ fn set_aside(path: &Path, why: &str, fresh: Results, events: Events) -> Result<R
     Ok(fresh)
 }
 
-/// What keeps two measurements from being one.
 fn difference(found: &Results, fresh: &Results) -> Option<String> {
     if let Some(workload) = changed_workload(found, fresh) {
         return Some(format!("workload {workload} differs"));

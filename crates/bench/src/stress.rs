@@ -43,13 +43,11 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(30);
 /// A sound guest boots in little more time than its host took.
 const LEAST_BOOT_LIMIT: Duration = Duration::from_secs(40);
 
-/// What to stress, and with what.
 pub struct Stress {
     pub emulator: Emulator,
     pub kernel: PathBuf,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub verdict: Verdict,

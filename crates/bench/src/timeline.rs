@@ -5,7 +5,7 @@ use super::{
     runner::{describe, fresh, host_spec},
     sample,
     settings::Settings,
-    store, verify,
+    verify,
 };
 use anyhow::{bail, Context, Result};
 use paratick_core::{
@@ -23,7 +23,7 @@ use paratick_core::{
 };
 use paratick_instruments::cycle::{Cycle, VCPU};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Wall-clock limit of a step on the host or in a guest; each takes seconds.
 const STEP_LIMIT: Duration = Duration::from_secs(300);
@@ -38,7 +38,6 @@ pub const WORKLOADS: [(&str, u64); 4] =
     hint: those are {names}", names = WORKLOADS.map(|(name, _)| name).join(", "))]
 pub struct UnknownWorkload(pub String);
 
-/// A workload at the size that is traced.
 pub fn workload(name: &str) -> Result<PlannedWorkload, UnknownWorkload> {
     workloads::find(&WORKLOADS, name).ok_or_else(|| UnknownWorkload(name.to_string()))
 }
@@ -52,11 +51,6 @@ pub fn set(exit_cost_ns: u32) -> Set {
         takes: Some(CpuTime::of(28.0, 4.0)),
         ..Set::new("timeline", "timeline", plan, Size::mib(512))
     }
-}
-
-/// Fails early where `path` could not be written.
-pub fn check_output(path: &Path) -> Result<(), store::BadOutput> {
-    store::check_writable(path)
 }
 
 /// Traces the plan's only workload in a guest of every subject.  A subject that fails is a problem

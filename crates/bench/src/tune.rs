@@ -68,7 +68,6 @@ fn checked(halts: Halts) -> Result<Halts> {
     Ok(halts)
 }
 
-/// KVM's parameters and their values.
 pub fn parameters(rule: &HostRule) -> [(&'static str, u32); 4] {
     let file = |name: &str| {
         let row = HOST_SETTINGS.iter().find(|row| row.name == name);
@@ -82,7 +81,6 @@ pub fn parameters(rule: &HostRule) -> [(&'static str, u32); 4] {
     ]
 }
 
-/// Lets the host poll by a rule from now on.
 pub fn set(host: &Host, rule: &HostRule) -> Result<()> {
     if rule.floor != Floor::ToZero {
         bail!("only a kernel of the lab has another floor than Linux");

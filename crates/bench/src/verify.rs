@@ -26,7 +26,6 @@ const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
 /// The same of the series that hands deadlines over, which is one of its own.
 const UNDO_HALT_UNTIL: &str = "no-halt-until";
 
-/// What a guest says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Observed {
     /// CPUs with virtual ticks, as the kernel lists them; empty: none, or a kernel without them.
@@ -162,9 +161,7 @@ fn wrong_learning(mode: Mode, said: &Observed) -> Option<String> {
 }
 
 fn wrong_rule(mode: Mode, said: &Observed) -> Option<String> {
-    let Polling::By(rule) = mode.poll else {
-        return None;
-    };
+    let Polling::By(rule) = mode.poll else { return None };
     let pairs = rule.parameters().into_iter().zip(&said.rule);
     let mut wrong = pairs.filter(|((_, due), found)| due != *found);
     let ((name, due), found) = wrong.next()?;

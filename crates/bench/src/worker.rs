@@ -27,7 +27,6 @@ pub struct HostWorker<'a> {
     pub host: Option<CountingHost>,
 }
 
-/// A host on which exits are counted.
 pub struct CountingHost {
     pub host: Host,
     /// Windows that the emulator had counted when the current guest was started.
@@ -182,9 +181,7 @@ impl CountingHost {
 
     /// All that the emulator counted since the host's boot; none where it does not count.
     fn emulator_windows(&self) -> Result<Option<Vec<sample::EmulatorWindow>>> {
-        let Some(file) = self.host.world_switches() else {
-            return Ok(None);
-        };
+        let Some(file) = self.host.world_switches() else { return Ok(None) };
         match fs_err::read_to_string(file) {
             Ok(text) => sample::emulator_windows(&text).map(Some),
             // The plugin may make its file with the first window.

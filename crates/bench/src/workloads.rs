@@ -44,7 +44,6 @@ impl Run {
     }
 }
 
-/// What the guests did.
 #[derive(Default)]
 pub struct Completed {
     pub runs: Vec<Run>,
@@ -172,7 +171,6 @@ pub fn halts(
 /// What a guest said; the text is why its workload failed.
 type Attempt<T> = std::result::Result<T, String>;
 
-/// Does something in all guests at once.
 fn in_each<T: Send>(
     guests: &[Guest],
     what: impl Fn(&Guest) -> Result<Attempt<T>> + Sync,
@@ -216,9 +214,7 @@ fn prepare(
     workload: &PlannedWorkload,
     argv: Option<&[String]>,
 ) -> Result<Attempt<()>> {
-    let Some(argv) = argv else {
-        return Ok(Ok(()));
-    };
+    let Some(argv) = argv else { return Ok(Ok(())) };
     let result = guest.exec(exec(argv.iter().map(String::as_str), workload))?;
     Ok(checked(&result).map(drop))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick emulator`: the QEMU that the lab runs hosts and guests with.
 
-use crate::{options::KernelName, print::outln, progress::Progress};
+use crate::{options::KernelName, print::outln, progress};
 use anyhow::{anyhow, Result};
 use clap::Subcommand;
 use paratick_bench::stress::{Stress, Verdict};
@@ -9,7 +9,6 @@ use paratick_build::{
     emulator::{self, Emulator, Variant},
     kernel::DEFAULT_BASE,
 };
-use paratick_core::event::Event;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -51,26 +50,21 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn build(variant: Variant) -> Result<ExitCode> {
-    let mut progress = Progress::new();
-    let built = emulator::ensure_variant(variant, &mut |event| progress.show(event))?;
-    drop(progress);
-    show(&built)?;
+    show(&progress::during(|events| emulator::ensure_variant(variant, events))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn try_hard(qemu: Option<PathBuf>, unfixed: bool, kernel: KernelName) -> Result<ExitCode> {
-    let mut progress = Progress::new();
-    let mut events = |event: Event| progress.show(event);
-    let stress = Stress {
-        emulator: match (qemu, unfixed) {
+    let (stress, outcome) = progress::during(|events| {
+        let emulator = match (qemu, unfixed) {
             (Some(qemu), _) => emulator::named(program(&qemu)?)?,
-            (None, true) => emulator::ensure_variant(Variant::Unfixed, &mut events)?,
-            (None, false) => emulator::ensure(&mut events)?,
-        },
-        kernel: kernel.ensure(&mut events)?.image,
-    };
-    let outcome = stress.run(&mut events)?;
-    drop(progress);
+            (None, true) => emulator::ensure_variant(Variant::Unfixed, events)?,
+            (None, false) => emulator::ensure(events)?,
+        };
+        let stress = Stress { emulator, kernel: kernel.ensure(events)?.image };
+        let outcome = stress.run(events)?;
+        Ok((stress, outcome))
+    })?;
     outln!("program   {}", stress.emulator.qemu.display())?;
     // A guest that hung in its first step, or before it, has told nothing.
     if outcome.counts.injected > 0 {

@@ -21,7 +21,6 @@ pub fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
-/// Says why a verb failed.
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     if error.is::<ReaderGone>() {
         return ExitCode::from(NOBODY_READS);
@@ -55,9 +54,7 @@ fn named<C: CommandFactory>(kind: ErrorKind) -> (String, &'static str) {
     let mut command = &C::command();
     let mut words = vec![command.get_name().to_string()];
     for argument in std::env::args().skip(1) {
-        let Some(sub) = command.find_subcommand(&argument) else {
-            break;
-        };
+        let Some(sub) = command.find_subcommand(&argument) else { break };
         words.push(argument);
         command = sub;
     }

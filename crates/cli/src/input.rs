@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files that the user names.
 
-use crate::errors::usage;
-use anyhow::Result;
+use crate::{errors::usage, print::errln};
+use anyhow::{Context, Result};
 use paratick_core::results::{self, Results};
+use serde::Serialize;
 use std::{fmt::Display, path::Path};
 
 /// What `paratick VERB` cannot do with a file.
@@ -25,4 +26,17 @@ pub fn results(verb: &str, file: &Path) -> Result<Results> {
     let mut results = results::read(&text).map_err(|error| wrong(verb, file, error))?;
     results.summarize();
     Ok(results)
+}
+
+pub fn check_writable(file: &Path) -> Result<()> {
+    paratick_bench::check_writable(file).map_err(|error| usage(error.to_string()))
+}
+
+/// Writes a recording where `--save` says.
+pub fn keep(file: &Path, recorded: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(recorded).context("a recording is plain data")?;
+    paratick_bench::replace(file, text.as_bytes())
+        .with_context(|| format!("keeping {}", file.display()))?;
+    errln!("recording: {}", file.display());
+    Ok(())
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: the series as a git tree, as folders of patches, and as an image.
 
-use crate::print::outln;
-use crate::progress::Progress;
+use crate::{print::outln, progress};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use paratick_build::kernel::{
@@ -10,7 +9,6 @@ use paratick_build::kernel::{
     check::{Check, Outcome},
     export, tree, Changes, Person, Variant,
 };
-use paratick_core::event::Event;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -112,25 +110,19 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn make_tree(base: &str, dir: &Path) -> Result<()> {
-    let mut progress = Progress::new();
-    tree::create(base, dir, &mut |event| progress.show(event))?;
-    drop(progress);
+    progress::during(|events| tree::create(base, dir, events))?;
     outln!("{}", dir.display())?;
     Ok(())
 }
 
 /// `copy` says who sends one, and where it goes.
 fn export(base: &str, dir: &Path, copy: Option<(Person, PathBuf)>) -> Result<()> {
-    let mut progress = Progress::new();
-    let mut events = |event: Event| progress.show(event);
-    let exported = match copy {
+    let exported = progress::during(|events| match copy {
         Some((sender, to)) => {
-            let to = std::path::absolute(to)?;
-            export::for_sending(base, dir, &sender, &to, &mut events)?
+            export::for_sending(base, dir, &sender, &std::path::absolute(to)?, events)
         }
-        None => export::export(base, dir, &mut events)?,
-    };
-    drop(progress);
+        None => export::export(base, dir, events),
+    })?;
     for folder in exported {
         outln!("{}:", folder.dir.display())?;
         for name in folder.patches {
@@ -141,9 +133,7 @@ fn export(base: &str, dir: &Path, copy: Option<(Person, PathBuf)>) -> Result<()>
 }
 
 fn check(base: &str, quick: bool) -> Result<ExitCode> {
-    let mut progress = Progress::new();
-    let checks = kernel::check::check(base, quick, &mut |event| progress.show(event))?;
-    drop(progress);
+    let checks = progress::during(|events| kernel::check::check(base, quick, events))?;
     for check in &checks {
         outln!("{}", line(check))?;
     }
@@ -163,10 +153,7 @@ fn line(Check { series, name, outcome }: &Check) -> String {
 }
 
 fn build(base: &str, variant: Variant, changes: &Changes) -> Result<()> {
-    let mut progress = Progress::new();
-    let mut events = |event: Event| progress.show(event);
-    let image = kernel::ensure_changed(base, variant, changes, &mut events)?;
-    drop(progress);
+    let image = progress::during(|events| kernel::ensure_changed(base, variant, changes, events))?;
     outln!("release  {}", image.release)?;
     outln!("key      {}", image.key)?;
     outln!("patches  {}", image.patches.as_deref().unwrap_or("none"))?;
@@ -176,9 +163,7 @@ fn build(base: &str, variant: Variant, changes: &Changes) -> Result<()> {
 }
 
 fn selftest(base: &str, test: &str) -> Result<()> {
-    let mut progress = Progress::new();
-    let program = kernel::selftest(base, test, &mut |event| progress.show(event))?;
-    drop(progress);
+    let program = progress::during(|events| kernel::selftest(base, test, events))?;
     outln!("{}", program.display())?;
     Ok(())
 }

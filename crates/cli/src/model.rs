@@ -133,7 +133,6 @@ impl Options {
     }
 }
 
-/// Predicts the cells of a results file.
 fn from(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
     let results = input::results("model", path)?;
     let lacks = |mode: &Mode| results.cells.iter().all(|cell| cell.subject.mode != *mode);

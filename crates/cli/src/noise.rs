@@ -4,27 +4,21 @@
 use crate::{
     errors::usage,
     input,
-    options::{duration, number, Format, LabOptions, LabPlan},
-    print::errln,
-    progress::Progress,
-    signals,
+    options::{duration, number, Format, LabOptions},
+    progress, signals,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use paratick_bench::noise::{record, record_here, Recorded, Sides};
-use paratick_build::progress::{Events, Step};
 use paratick_core::{
+    event::Events,
     noise::{by_source, host_sources, ledger, Entry, HostNoise, Ledger, Parts, Rank},
     units::Nanos,
 };
-use paratick_machine::{host::Host, spec::Clock};
+use paratick_machine::spec::Clock;
 use paratick_view::{table::wrap, tables::noise as tables};
 use serde::Serialize;
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Say where a guest's time goes while it does not run on
 ///
@@ -84,13 +78,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sides = args.sides()?;
     args.lab.check()?;
     if let Some(file) = &args.save {
-        paratick_bench::timeline::check_output(file).map_err(|error| usage(error.to_string()))?;
+        input::check_writable(file)?;
     }
-    let mut progress = Progress::new();
-    let recorded = args.record(sides, &mut |event| progress.show(event))?;
-    drop(progress);
+    let recorded = progress::during(|events| args.record(sides, events))?;
     if let Some(file) = &args.save {
-        keep(file, &recorded)?;
+        input::keep(file, &recorded)?;
     }
     args.show(&recorded)
 }
@@ -122,11 +114,7 @@ impl Args {
         let mut plan = self.lab.plan(Clock::Leaping, events)?;
         // CPUs of the emulator take turns, and lose each other's; by this clock less at a time.
         plan.host.emulation.parallel_clock |= plan.guest.vcpus > 1;
-        let LabPlan { host, tools, .. } = &plan;
-        let host = Host::boot(host.clone(), tools, events)?;
-        let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-        events(Step::BootingGuest { vcpus, mode }.into());
-        let guest = host.start_guest(plan.guest(host.run_folder()))?;
+        let (host, guest) = plan.boot(events)?;
         let recorded = record(&host, &guest, sides, self.time, self.timeout)?;
         guest.shutdown()?;
         host.shutdown()?;
@@ -213,12 +201,4 @@ impl Report<'_> {
 
 fn window(host: &HostNoise) -> u64 {
     host.clock.end.ns.saturating_sub(host.clock.begin.ns)
-}
-
-fn keep(file: &Path, recorded: &Recorded) -> Result<()> {
-    let text = serde_json::to_string(recorded).context("a recording is plain data")?;
-    paratick_bench::replace(file, text.as_bytes())
-        .with_context(|| format!("keeping {}", file.display()))?;
-    errln!("recording: {}", file.display());
-    Ok(())
 }

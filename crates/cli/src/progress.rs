@@ -5,8 +5,9 @@ use crate::{
     print::{errln, printable},
     words,
 };
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use paratick_core::event::Event;
+use paratick_core::event::{Event, Events};
 use std::{
     io::IsTerminal,
     time::{Duration, Instant},
@@ -20,6 +21,11 @@ pub struct Progress {
     /// When the last plain line was printed, and what for.
     said: Instant,
     step: String,
+}
+
+pub fn during<T>(work: impl FnOnce(Events) -> Result<T>) -> Result<T> {
+    let mut progress = Progress::new();
+    work(&mut |event| progress.show(event))
 }
 
 impl Progress {

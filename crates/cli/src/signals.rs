@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use paratick_machine::run_folder;
+use paratick_service::lock;
 use rustix::termios::{tcsetattr, OptionalActions, Termios};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -12,7 +13,7 @@ use signal_hook::{
 use std::{
     sync::{
         atomic::{AtomicBool, Ordering},
-        Arc, LazyLock, Mutex, PoisonError,
+        Arc, LazyLock, Mutex,
     },
     thread,
 };
@@ -20,12 +21,10 @@ use std::{
 /// How the terminal was before a shell took it over.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// One of them has come.
 static LEAVING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Watches for the signals that end a program.
 pub fn watch() -> Result<()> {
     for signal in ENDING {
         flag::register(signal, LEAVING.clone()).context("watching for signals")?;
@@ -52,11 +51,11 @@ pub fn give_way() {
 
 /// What [`restore_terminal`] goes back to.
 pub fn remember_terminal(termios: Termios) {
-    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(termios);
+    *lock(&TERMINAL) = Some(termios);
 }
 
 pub fn restore_terminal() {
-    let taken = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = lock(&TERMINAL).take();
     if let Some(termios) = taken {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &termios);
     }

@@ -69,18 +69,12 @@ fn modes_of(plan: &Plan) -> Vec<Mode> {
     modes
 }
 
-/// Fails where a workload stands in a list twice.
 pub fn each_once(workloads: &[PlannedWorkload]) -> Result<()> {
     let names: Vec<_> = workloads.iter().map(|planned| &planned.workload).collect();
     once(&names, "workload", "--workloads")
 }
 
 impl Common {
-    /// Whatever was asked for, there will be a report.
-    pub fn with_report(self) -> Common {
-        Common { report: true, ..self }
-    }
-
     /// Replaces what the user chose in one of the bench's sets.  Where modes or settings were
     /// chosen, every mode is measured on a host with each of the `settings`.
     pub fn apply(&self, set: &mut Set, settings: &[HostSettings]) {

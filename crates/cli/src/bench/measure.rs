@@ -6,8 +6,7 @@ use crate::{
     errors::usage,
     options::once,
     print::{errln, printable},
-    progress::Progress,
-    report, signals,
+    progress, report, signals,
 };
 use anyhow::Result;
 use paratick_bench::{
@@ -18,7 +17,7 @@ use paratick_bench::{
 use paratick_build::tools;
 use paratick_core::{
     catalogue::sets::Set,
-    event::{Event, Events, Step, Warning},
+    event::{Events, Step, Warning},
     mode::{Mode, TickMode},
     results::Results,
     stats::MIN_VERDICT,
@@ -32,7 +31,6 @@ use std::{
     time::Duration,
 };
 
-/// What a bench writes its results to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     File,
@@ -107,7 +105,6 @@ impl Bench {
         self.options.resume && (self.written == Written::File || file.exists())
     }
 
-    /// Where the results of `set` go.
     fn file_of(&self, set: &Set) -> PathBuf {
         match self.written {
             Written::File => self.output.clone(),
@@ -116,33 +113,30 @@ impl Bench {
     }
 
     /// Measures one set after the other; each is in its file as far as it came.
-    fn measure(&self) -> Result<Vec<Outcome>> {
-        signals::watch()?;
-        let mut progress = Progress::new();
-        let mut events = |event: Event| progress.show(event);
+    fn measure(&self, events: Events) -> Result<Vec<Outcome>> {
         // Before anything is measured: whoever interrupts the bench must know what to resume.
         let output = &self.output;
         events(Step::ResultsGoTo { output }.into());
-        self.warn(&mut events);
-        self.announce_time(&mut events);
+        self.warn(events);
+        self.announce_time(events);
         // First: a program of the user's own that cannot run is found out before anything is built.
         let workloads = self.sets.iter().flat_map(|set| &set.plan.workloads);
-        let prepared = prepared::ensure(workloads, self.prepare_limit, &mut events)?;
-        let settings = self.settings(prepared, &mut events)?;
+        let prepared = prepared::ensure(workloads, self.prepare_limit, events)?;
+        let settings = self.settings(prepared, events)?;
         let measured = self.sets.iter().enumerate().map(|(number, set)| {
             if self.sets.len() > 1 {
                 let (number, sets) = (number + 1, self.sets.len());
                 let set = &set.name;
                 events(Step::BeginningSet { set, number, sets }.into());
             }
-            paratick_bench::run(&settings(set), &mut events).map_err(as_usage)
+            paratick_bench::run(&settings(set), events).map_err(as_usage)
         });
         measured.collect()
     }
 
-    /// Measures, prints and, where it is asked for, reports.
     pub fn run(self) -> Result<ExitCode> {
-        let outcomes = self.measure()?;
+        signals::watch()?;
+        let outcomes = progress::during(|events| self.measure(events))?;
         // First: what was measured is shown even where a report fails.
         let code = self.conclude(&outcomes)?;
         if self.options.report {
@@ -163,7 +157,7 @@ impl Bench {
         let mut files: Vec<PathBuf> = outcomes.iter().map(|one| one.output.clone()).collect();
         // The trace is of a host in the lab.
         if self.options.host.host.boots() {
-            self.trace(&timeline)?;
+            progress::during(|events| self.trace(&timeline, events))?;
             files.push(timeline);
         }
         report::write(&files, &page)?;
@@ -171,16 +165,14 @@ impl Bench {
     }
 
     /// Records one idle cycle of every mode to `file`, unless an interrupted bench has done it.
-    fn trace(&self, file: &Path) -> Result<()> {
+    fn trace(&self, file: &Path, events: Events) -> Result<()> {
         if self.options.resume && file.exists() {
             return Ok(());
         }
-        let mut progress = Progress::new();
-        let mut events = |event: Event| progress.show(event);
         events(Step::TracingModes.into());
         let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
-        let settings = self.settings(Prepared::default(), &mut events)?;
-        let traced = timeline::run(&settings(&set), &mut events)?;
+        let settings = self.settings(Prepared::default(), events)?;
+        let traced = timeline::run(&settings(&set), events)?;
         for problem in &traced.problems {
             events(Warning::Problem(problem).into());
         }
@@ -241,7 +233,6 @@ impl Bench {
         Ok(ExitCode::FAILURE)
     }
 
-    /// How long it will take, as far as that is known.
     fn announce_time(&self, events: Events) {
         if !self.options.host.host.boots() {
             return;
@@ -288,7 +279,6 @@ impl Bench {
     }
 }
 
-/// The tables, then the averages.
 fn text(all: &[&Results]) -> String {
     let texts: Vec<_> = all.iter().map(|results| terminal::results(results)).collect();
     texts.join("\n")
@@ -300,7 +290,6 @@ pub fn command_line() -> Vec<String> {
     ["paratick".to_string()].into_iter().chain(typed).collect()
 }
 
-/// What is wrong with one set's results.
 fn say(outcome: &Outcome) {
     let results = &outcome.results;
     if outcome.resumed_guests > 0 {

@@ -4,11 +4,9 @@
 mod common;
 mod measure;
 mod paper;
-mod polling;
 mod programs;
-mod quick;
-mod table1;
 mod timeline;
+mod workloads;
 
 use crate::{input, options::Format};
 use anyhow::Result;
@@ -29,7 +27,7 @@ pub enum Verb {
     /// docs/bench.md says how to read the table, docs/results.md describes the file.
     /// Exit codes: 0 everything was measured and is sound, 1 a check failed (the output names it),
     /// 2 wrong usage, 69 the bench could not run.
-    Quick(quick::Options),
+    Quick(workloads::Quick),
     /// Measure the paper's Table 1: W1 to W4, in every mode
     ///
     /// W1 is an idle guest of 16 vCPUs, W3 one whose 16 threads synchronize 1000 times a second by
@@ -37,7 +35,7 @@ pub enum Verb {
     /// of virtual time W1 takes as long, W2 and W3 4 s and W4 half a second, and with --quick W3 1
     /// s and W4 a quarter: exits are in proportion, and the report gives them for one vCPU and one
     /// second. Results go to a folder, one file for each number of guests.
-    Table1(table1::Options),
+    Table1(workloads::Table1),
     /// Measure halt polling by the host's rules and by the guests': what it saves and what it costs
     ///
     /// The host's rules never, of 2021, of the article on polling time (in both readings) and of
@@ -45,7 +43,7 @@ pub enum Verb {
     /// does.  With --modes or --halt-poll, every mode is measured under every rule of the host.
     /// Each workload's halts are recorded in one more run.  docs/halt-polling.md says how to read
     /// the tables.
-    Polling(polling::Options),
+    Polling(workloads::Polling),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
@@ -81,9 +79,9 @@ pub enum Verb {
 
 pub fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::Quick(options) => quick::run(options),
-        Verb::Table1(options) => table1::run(options),
-        Verb::Polling(options) => polling::run(options),
+        Verb::Quick(options) => workloads::quick(options),
+        Verb::Table1(options) => workloads::table1(options),
+        Verb::Polling(options) => workloads::polling(options),
         Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),

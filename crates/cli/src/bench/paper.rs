@@ -31,7 +31,8 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let packages = programs::programs().iter().flat_map(|one| &one.packages);
     requirements::check(packages.map(String::as_str).chain([programs::io_package()]))?;
     let sets = sets_of(options.scale.get());
-    let common = options.common.with_report();
+    let mut common = options.common;
+    common.report = true;
     Bench::new(common, "paper", sets, Written::Folder)?.run()
 }
 

@@ -52,7 +52,6 @@ pub struct Io {
     common: Common,
 }
 
-/// Which programs.
 #[derive(Args)]
 struct Programs {
     /// Programs to run, by name [default: all]

@@ -3,10 +3,10 @@
 
 use crate::{
     errors::usage,
+    input,
     options::{once, Emulation, Format, Kernels, SettingOptions, Vcpus},
     print::errln,
-    progress::Progress,
-    signals,
+    progress, signals,
 };
 use anyhow::Result;
 use clap::Args;
@@ -14,7 +14,7 @@ use paratick_bench::{self, timeline, Settings};
 use paratick_build::tools::{self, Tools};
 use paratick_core::{
     catalogue::sets::{self, Set},
-    event::{Event, Events, Step},
+    event::{Events, Step},
     mode::Mode,
     results::{Plan, PlannedWorkload},
     subject::Subject,
@@ -55,15 +55,14 @@ pub fn run(options: Options) -> Result<ExitCode> {
         Some(path) => std::path::absolute(path)?,
         None => paratick_bench::default_path("timeline", false, &started)?,
     };
-    timeline::check_output(&output).map_err(|error| usage(error.to_string()))?;
+    input::check_writable(&output)?;
     tools::find_agent()?;
     signals::watch()?;
-    let mut progress = Progress::new();
-    let mut events = |event: Event| progress.show(event);
-    let settings = options.settings(output, started, &mut events)?;
-    let traced = timeline::run(&settings, &mut events);
-    drop(progress);
-    let traced = traced?;
+    let (settings, traced) = progress::during(|events| {
+        let settings = options.settings(output, started, events)?;
+        let traced = timeline::run(&settings, events)?;
+        Ok((settings, traced))
+    })?;
     paratick_bench::write(&settings.output, &traced)?;
     options.format.print(&traced, || terminal::timeline(&traced))?;
     for problem in &traced.problems {

@@ -9,11 +9,8 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use clap::Args;
-use paratick_build::{
-    progress::{Event, Step},
-    tools::find_agent,
-};
-use paratick_core::{exits::WindowCounts, wire::Stream};
+use paratick_build::tools::find_agent;
+use paratick_core::{event::Event, exits::WindowCounts, wire::Stream};
 use paratick_machine::{
     exec::{Exec, Input},
     failure::Failure,
@@ -153,11 +150,7 @@ fn boot(options: &Options, plan: &LabPlan, mut progress: Progress) -> Result<(Ho
             progress.show(event);
         }
     };
-    let host = Host::boot(plan.host.clone(), &plan.tools, &mut show)?;
-    let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-    show(Step::BootingGuest { vcpus, mode }.into());
-    let guest = host.start_guest(plan.guest(host.run_folder()))?;
-    Ok((host, guest))
+    plan.boot(&mut show)
 }
 
 fn pass_through(stream: Stream, bytes: &[u8]) -> Result<()> {

@@ -6,12 +6,10 @@ use crate::{
     errors::usage,
     options::{check_agent, LabOptions},
     print::{errln, out, pass_on},
-    progress::Progress,
-    signals,
+    progress, signals,
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use paratick_build::progress::Step;
 use paratick_core::wire::TerminalSize;
 use paratick_machine::{
     exec::{Exec, Input},
@@ -47,24 +45,16 @@ pub fn run(options: Options) -> Result<ExitCode> {
              hint: `paratick lab run -- sh` reads a script from standard input",
         ));
     }
-    let mut progress = Progress::new();
     // A person types at it: its clock must not leap ahead while it waits.
-    let plan = options.common.plan(Clock::Real, &mut |event| progress.show(event))?;
+    let plan = progress::during(|events| options.common.plan(Clock::Real, events))?;
     if options.common.dry_run {
-        drop(progress);
         out!("{}", dry_run::text(&plan)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let host = Host::boot(plan.host.clone(), &plan.tools, &mut |e| progress.show(e))?;
-    let guest = match options.inside {
-        Inside::Host => None,
-        Inside::Guest => {
-            let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-            progress.show(Step::BootingGuest { vcpus, mode }.into());
-            Some(host.start_guest(plan.guest(host.run_folder()))?)
-        }
-    };
-    drop(progress);
+    let (host, guest) = progress::during(|events| match options.inside {
+        Inside::Host => Ok((Host::boot(plan.host.clone(), &plan.tools, events)?, None)),
+        Inside::Guest => plan.boot(events).map(|(host, guest)| (host, Some(guest))),
+    })?;
     errln!("exit the shell (Ctrl-D) to end the lab");
     let exec = shell()?;
     take_terminal()?;

@@ -57,7 +57,6 @@ impl Kernels {
     }
 }
 
-/// A kernel as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelName {
     Image(PathBuf),
@@ -140,12 +139,10 @@ impl fmt::Display for KernelName {
 }
 
 impl KernelName {
-    /// Known to be without the series.
     fn is_unpatched(&self) -> bool {
         matches!(self, KernelName::Built(Built { variant: Variant::Unpatched, .. }))
     }
 
-    /// The image, built where it must be.
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
         match self {
             KernelName::Image(image) => {

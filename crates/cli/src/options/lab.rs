@@ -5,17 +5,19 @@ use super::{named, number, Disk, HostChoice, Memory, Vcpus};
 use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
-use paratick_build::{
-    progress::Events,
-    tools::{self, Tools},
-};
+use paratick_build::tools::{self, Tools};
 use paratick_core::{
     catalogue::sets::VCPUS,
+    event::{Events, Step},
     mode::Mode,
     size::Size,
     wire::{self, GuestConfig, MachineType},
 };
-use paratick_machine::spec::{Clock, HostSpec};
+use paratick_machine::{
+    guest::Guest,
+    host::Host,
+    spec::{Clock, HostSpec},
+};
 use std::{path::Path, sync::Arc};
 
 const MEMORY: Size = Size::mib(512);
@@ -61,7 +63,6 @@ pub struct LabOptions {
     pub dry_run: bool,
 }
 
-/// Everything that is needed to start.
 pub struct LabPlan {
     pub host: HostSpec,
     pub guest: GuestConfig,
@@ -69,6 +70,14 @@ pub struct LabPlan {
 }
 
 impl LabPlan {
+    pub fn boot(&self, events: Events) -> Result<(Host, Guest)> {
+        let host = Host::boot(self.host.clone(), &self.tools, events)?;
+        let (vcpus, mode) = (self.guest.vcpus, self.guest.mode);
+        events(Step::BootingGuest { vcpus, mode }.into());
+        let guest = host.start_guest(self.guest(host.run_folder()))?;
+        Ok((host, guest))
+    }
+
     /// The guest, when the run's folder is known.
     pub fn guest(&self, run: &Path) -> GuestConfig {
         let disk = self.host.disks.first().map(|_| self.host.backend.disk(run, 0));
@@ -77,7 +86,6 @@ impl LabPlan {
 }
 
 impl LabOptions {
-    /// Checks what can be checked before anything is built or booted.
     pub fn check(&self) -> Result<()> {
         self.host.check([])?;
         self.host.settings.single(self.host.host)?;

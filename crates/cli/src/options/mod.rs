@@ -29,7 +29,6 @@ where
     PossibleValuesParser::new(T::VARIANTS).try_map(|name| name.parse())
 }
 
-/// Whole numbers in a range.
 pub fn number(range: RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
     let (least, most) = range.into_inner();
     clap::value_parser!(u32).range(i64::from(least)..=i64::from(most))

@@ -25,7 +25,6 @@ impl Format {
         self.format == Kind::Json
     }
 
-    /// Prints `value` as JSON, or its text.
     pub fn print(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         match self.format {
             Kind::Json => outln!("{}", serde_json::to_string_pretty(value)?),

@@ -62,7 +62,6 @@ impl FromArgMatches for SettingOptions {
 }
 
 impl SettingOptions {
-    /// Whether any value was given.
     pub fn given(&self) -> bool {
         self.0.iter().any(|values| !values.is_empty())
     }
@@ -90,7 +89,6 @@ impl SettingOptions {
         Ok(all)
     }
 
-    /// The settings of a single host.
     pub fn single(&self, backend: &dyn Backend) -> Result<HostSettings> {
         match self.all(backend)?[..] {
             [one] => Ok(one),

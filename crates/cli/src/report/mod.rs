@@ -37,7 +37,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the report of `files`.
 pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     output::check(output, files)?;
     let mut read_files = Vec::new();

@@ -45,7 +45,6 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Whether two paths are one file.
 pub fn same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     one == other || (other.exists() && real(one) == real(other))

@@ -4,25 +4,23 @@
 use crate::{
     errors::usage,
     input,
-    options::{check_agent, duration, number, Format, LabOptions, LabPlan},
+    options::{check_agent, duration, number, Format, LabOptions},
     print::errln,
-    progress::Progress,
+    progress,
 };
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 use paratick_bench::tune::{self, Load};
-use paratick_build::progress::{Events, Step};
-use paratick_core::halts::{
-    calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict, Verified,
+use paratick_core::{
+    event::Events,
+    halts::{
+        calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict, Verified,
+    },
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
 use paratick_view::{table::wrap, tables::halts as tables};
 use serde::Serialize;
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// What a block costs where nobody says and the recording does not tell: what KVM's own rule polls
 /// for at first.
@@ -85,18 +83,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         return show(options, &halts).map(|_| ExitCode::SUCCESS);
     }
     options.check()?;
-    let mut progress = Progress::new();
-    let subject = Subject::boot(options, &mut |event| progress.show(event))?;
-    let halts = subject.record()?;
-    drop(progress);
+    let (subject, halts) = progress::during(|events| {
+        let subject = Subject::boot(options, events)?;
+        let halts = subject.record()?;
+        Ok((subject, halts))
+    })?;
     if let Some(file) = &options.save {
-        options.keep(file, &halts)?;
+        input::keep(file, &halts)?;
     }
     let judged = show(options, &halts)?;
-    let code = match options.apply {
-        true => apply(&subject, &judged, &halts)?,
-        false => ExitCode::SUCCESS,
-    };
+    let code = if options.apply { apply(&subject, &judged, &halts)? } else { ExitCode::SUCCESS };
     subject.end()?;
     Ok(code)
 }
@@ -105,8 +101,7 @@ impl Options {
     fn check(&self) -> Result<()> {
         self.lab.check()?;
         if let Some(file) = &self.save {
-            paratick_bench::timeline::check_output(file)
-                .map_err(|error| usage(error.to_string()))?;
+            input::check_writable(file)?;
         }
         if self.side == SideOption::Guest {
             if !self.lab.host.host.boots() {
@@ -136,14 +131,6 @@ impl Options {
             (false, true) => Ok(()),
         }
     }
-
-    fn keep(&self, file: &Path, halts: &Halts) -> Result<()> {
-        let text = serde_json::to_string(halts).context("a recording is plain data")?;
-        paratick_bench::replace(file, text.as_bytes())
-            .with_context(|| format!("keeping {}", file.display()))?;
-        errln!("recording: {}", file.display());
-        Ok(())
-    }
 }
 
 impl Subject<'_> {
@@ -154,12 +141,7 @@ impl Subject<'_> {
             let host = Host::boot(host, &tools, events)?;
             return Ok(Subject { options, host, guest: None, argv });
         }
-        let plan = options.lab.plan(Clock::Leaping, events)?;
-        let LabPlan { host, tools, .. } = &plan;
-        let host = Host::boot(host.clone(), tools, events)?;
-        let (vcpus, mode) = (plan.guest.vcpus, plan.guest.mode);
-        events(Step::BootingGuest { vcpus, mode }.into());
-        let guest = host.start_guest(plan.guest(host.run_folder()))?;
+        let (host, guest) = options.lab.plan(Clock::Leaping, events)?.boot(events)?;
         Ok(Subject { options, host, guest: Some(guest), argv })
     }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench quick`, `table1` and `polling`: workloads of the lab's own.
+
+use super::{
+    common::{each_once, Common},
+    measure::{Bench, Written},
+};
+use crate::{
+    errors::usage,
+    options::{number, Scale, Vcpus},
+};
+use anyhow::Result;
+use clap::Args;
+use paratick_core::{
+    catalogue::{sets, workloads},
+    results::PlannedWorkload,
+};
+use std::process::ExitCode;
+
+const QUICK: &str = "idle,cpu,pingpong,barrier,sleep,block";
+const POLLING: &str = "cpu,pingpong,barrier,sleep,exponential,block,idle";
+
+#[derive(Args)]
+pub struct Quick {
+    #[command(flatten)]
+    size: Vcpus,
+    /// Workloads to run
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = QUICK,
+        value_parser = workloads::quick)]
+    workloads: Vec<PlannedWorkload>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+#[command(mut_arg("vcpus", |arg| arg.default_value("16")))]
+pub struct Table1 {
+    #[command(flatten)]
+    size: Vcpus,
+    #[command(flatten)]
+    scale: Scale,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub struct Polling {
+    #[command(flatten)]
+    size: Vcpus,
+    /// Workloads to run
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = POLLING,
+        value_parser = workloads::polling)]
+    workloads: Vec<PlannedWorkload>,
+    /// Guests side by side on the same pCPUs: does one that polls take time from its neighbours?
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=4))]
+    guests: u32,
+    #[command(flatten)]
+    scale: Scale,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn quick(options: Quick) -> Result<ExitCode> {
+    each_once(&options.workloads)?;
+    let set = sets::quick(options.size.vcpus, options.workloads);
+    Bench::new(options.common, "quick", vec![set], Written::File)?.run()
+}
+
+pub fn table1(options: Table1) -> Result<ExitCode> {
+    let vcpus = options.size.vcpus;
+    if vcpus == 1 {
+        return Err(usage(
+            "--vcpus 1 is too few: W3 and W4 are threads that wait for each other\n\
+             hint: give at least 2; the paper's guests have 16",
+        ));
+    }
+    let sets = sets::table1(vcpus, options.scale.get());
+    Bench::new(options.common, "table1", sets, Written::Folder)?.run()
+}
+
+pub fn polling(options: Polling) -> Result<ExitCode> {
+    each_once(&options.workloads)?;
+    let (vcpus, scale) = (options.size.vcpus, options.scale.get());
+    let set = sets::polling(vcpus, options.guests, options.workloads, scale);
+    Bench::new(options.common, "polling", vec![set], Written::File)?.run()
+}
