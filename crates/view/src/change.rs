@@ -34,7 +34,6 @@ pub struct Versus {
     pub baseline: Mode,
 }
 
-/// What the paper compares.
 pub const PAPERS: Versus = Versus { mode: PARATICK_TICKS, baseline: TICKLESS_STOP };
 
 impl Versus {
@@ -125,9 +124,7 @@ impl Metric {
     }
 
     pub fn outcome(self, change: Option<Change>) -> Outcome {
-        let Some(change) = change else {
-            return Outcome::Open;
-        };
+        let Some(change) = change else { return Outcome::Open };
         match (change.verdict, self) {
             (Verdict::TooFewSamples, _) => Outcome::Open,
             (Verdict::NoDifferenceShown, _) => Outcome::Ties,

@@ -34,7 +34,6 @@ pub fn is_page(beginning: &[u8]) -> bool {
     String::from_utf8_lossy(beginning).contains(MARK)
 }
 
-/// The whole document.
 pub fn html(input: &Input) -> Result<String, RenderError> {
     let selection = set::Selection::new(&input.results);
     Ok(page::render(&section::page(input, &selection))?)

@@ -118,7 +118,6 @@ pub fn ends(low: &str, high: &str) -> String {
     format!("[{low}..{NO_BREAK}{high}]")
 }
 
-/// Of something that need not have been measured.
 pub fn or_nothing<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
     value.map_or(NOTHING.into(), write)
 }
@@ -126,6 +125,11 @@ pub fn or_nothing<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
 /// Predictions are means: no half exits.
 pub fn whole(exits: f64) -> String {
     count(exits.round())
+}
+
+/// A time given in nanoseconds.
+pub fn nanos(ns: u64) -> String {
+    Nanos(ns).to_string()
 }
 
 /// A time given in seconds.
@@ -154,7 +158,6 @@ pub fn plural(count: usize, what: &str) -> String {
     }
 }
 
-/// With a capital letter first.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string());

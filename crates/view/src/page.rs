@@ -26,35 +26,18 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// Texts may have `code` in backquotes; nothing else in them is markup.
+/// Texts may have `code` in backquotes; nothing else in them is markup.  A lead is larger: the
+/// answer; what there is more is long, and closed until asked for.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Block {
-    Heading {
-        id: String,
-        text: String,
-    },
-    Text {
-        text: String,
-    },
-    /// Larger: the answer.
-    Lead {
-        text: String,
-    },
-    List {
-        items: Vec<String>,
-    },
-    Command {
-        text: String,
-    },
-    Table {
-        table: Table,
-    },
-    /// Long, and closed until asked for.
-    More {
-        summary: String,
-        table: Table,
-    },
+    Heading { id: String, text: String },
+    Text { text: String },
+    Lead { text: String },
+    List { items: Vec<String> },
+    Command { text: String },
+    Table { table: Table },
+    More { summary: String, table: Table },
     Figure(Figure),
 }
 
@@ -64,7 +47,6 @@ pub struct Figure {
     pub caption: String,
     /// One drawing for wide pages and paper, one for narrow pages; only one of them is shown.
     pub drawings: Vec<String>,
-    /// The same numbers.
     pub table: Table,
 }
 
@@ -104,7 +86,6 @@ impl Figure {
     }
 }
 
-/// The document.
 pub fn render(page: &Page) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_keep_trailing_newline(true);

@@ -93,9 +93,7 @@ fn by_words(selection: &Selection, words: impl Fn(&Results) -> Option<String>) -
                 1 => set.name(),
                 _ => format!("{} at {} ns", set.name(), cost_ns(results)),
             };
-            let Some(words) = words(results) else {
-                continue;
-            };
+            let Some(words) = words(results) else { continue };
             match groups.iter_mut().find(|(known, _)| *known == words) {
                 Some((_, names)) => names.push(name),
                 None => groups.push((words, vec![name])),

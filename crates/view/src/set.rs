@@ -211,7 +211,6 @@ impl<'a> Selection<'a> {
         self.sets.iter().filter(move |set| set.bench() == bench)
     }
 
-    /// Every file that is shown.
     pub fn results(&self) -> impl Iterator<Item = &'a Results> + '_ {
         let results = self.sets.iter().flat_map(|set| &set.by_cost);
         results.copied()
@@ -225,7 +224,6 @@ impl<'a> Selection<'a> {
 
 const BENCHES: [&str; 6] = ["table1", "sequential", "multithreaded", "io", "quick", "polling"];
 
-/// Whether a section can show a result of `bench`.
 pub fn is_known(bench: &str) -> bool {
     BENCHES.contains(&bench)
 }

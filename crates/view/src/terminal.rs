@@ -15,7 +15,6 @@ use paratick_core::{
     stats::{Verdict, MIN_VERDICT},
 };
 
-/// Everything that a bench measured.
 pub fn results(results: &Results) -> String {
     let set = Set::alone(results);
     let mut text = heading(&set);
@@ -117,7 +116,6 @@ fn notes(set: &Set) -> Vec<String> {
     lines
 }
 
-/// The chosen cycle of every mode.
 pub fn timeline(timeline: &Results) -> String {
     let lengths = cycle::lengths(timeline).map(|text| format!("\n{}", wrap(&text)));
     cycle::table(timeline).text() + &lengths.unwrap_or_default()

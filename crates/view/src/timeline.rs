@@ -7,7 +7,6 @@ use paratick_core::{
     subject::Subject,
 };
 
-/// The idle cycle of one subject.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub subject: Subject,

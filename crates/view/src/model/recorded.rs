@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 /// Below so many exits a few stray timers of the kernel weigh more than what is modelled.
 const FEW: f64 = 50.0;
 
-/// Causes that are shown one by one.
 const CAUSES: [Cause; 3] = [Cause::Arm, Cause::Expiry, Cause::HostTick];
 
 #[derive(Serialize)]

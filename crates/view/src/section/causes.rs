@@ -22,9 +22,8 @@ const BARS: usize = 60;
 type Workload<'a> = (&'a str, Vec<&'a Cell>);
 
 pub fn section(selection: &Selection) -> Option<Section> {
-    let counted = |set: &&Set| {
-        set.workloads().iter().flat_map(|(_, cells)| cells).any(|cell| has_causes(cell))
-    };
+    let has_causes = |cell: &&Cell| cell.summary(Counted::TimerExits).is_some();
+    let counted = |set: &&Set| set.workloads().iter().flat_map(|(_, cells)| cells).any(has_causes);
     let sets: Vec<&Set> = selection.sets.iter().filter(counted).collect();
     if sets.is_empty() {
         return None;
@@ -84,7 +83,6 @@ fn samples_of<'a>(set: &Set<'a>) -> impl Iterator<Item = &'a Sample> {
     set.main().cells.iter().flat_map(|cell| cell.samples())
 }
 
-/// Reasons that are named of `other`.
 const REASONS: usize = 4;
 
 /// The reasons of the exits in `other`, all modes and workloads together.  None where there are no
@@ -93,9 +91,7 @@ fn others(set: &Set) -> Option<String> {
     let mut all = 0;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for sample in samples_of(set) {
-        let Some(exits) = &sample.exits else {
-            continue;
-        };
+        let Some(exits) = &sample.exits else { continue };
         all += exits.cause(Cause::Other);
         for (reason, count) in exits.by_reason.iter().filter(|(reason, _)| is_always_other(reason))
         {
@@ -136,11 +132,6 @@ fn legend() -> Vec<String> {
     items.map(|cause| format!("`{cause}`: {}.", cause.about())).collect()
 }
 
-fn has_causes(cell: &Cell) -> bool {
-    cell.summary(Counted::TimerExits).is_some()
-}
-
-/// The workloads in as many charts as it takes.
 fn parts<'a>(set: &Set<'a>) -> Vec<Vec<Workload<'a>>> {
     let mut parts: Vec<Vec<Workload>> = vec![Vec::new()];
     let mut bars = 0;

@@ -81,7 +81,6 @@ fn caption(results: &Results, workload: &str, lines: &[Line]) -> String {
     )
 }
 
-/// Whether a virtual tick is drawn.
 fn has_ticks(lines: &[Line]) -> bool {
     let mut events = lines.iter().flat_map(|line| &line.cycle.chosen.events);
     events.any(|event| matches!(event.what, What::Tick { .. }))

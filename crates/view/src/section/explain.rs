@@ -12,7 +12,6 @@ use paratick_core::{
     stats::Verdict,
 };
 
-/// Causes that are named.
 const CAUSES: usize = 3;
 
 /// A paragraph on the averages of each of our modes against the paper's baseline; none where they
@@ -104,7 +103,6 @@ fn moved(pairs: &[Pair]) -> (Vec<String>, Vec<String>) {
     (first(less), first(more))
 }
 
-/// Which exits were saved, and which were added.
 fn causes(pairs: &[Pair]) -> String {
     let (less, more) = moved(pairs);
     let mut text = String::new();

@@ -14,7 +14,6 @@ mod polling;
 mod quick;
 mod relative;
 mod sensitivity;
-mod sources;
 mod summary;
 mod table1;
 

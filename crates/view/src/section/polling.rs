@@ -66,7 +66,6 @@ pub fn section(selection: &Selection) -> Option<Section> {
     Some(section)
 }
 
-/// A drawing, before it is drawn.
 struct Drawn {
     title: &'static str,
     caption: String,
@@ -177,9 +176,7 @@ fn group(title: &str, rates: Vec<(String, Option<Summary>)>) -> Group {
 fn limits<'a>(set: &Set<'a>) -> (&'a str, Vec<Group>) {
     let workloads = set.workloads();
     let drawn = workloads.iter().find(|(name, _)| *name == DRAWN).or(workloads.first());
-    let Some((name, cells)) = drawn else {
-        return ("", Vec::new());
-    };
+    let Some((name, cells)) = drawn else { return ("", Vec::new()) };
     let compared = rules(set, cells);
     let polled = compared.cells.iter().filter(|(_, cell)| cell.subject.host.rule().max > 0);
     let groups = polled.filter_map(|(rule, cell)| {

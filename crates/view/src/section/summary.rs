@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was found, in a paragraph and a table, computed from the data.
 
-use super::{clock, sources};
+use super::{clock, commands};
 use crate::{
     change::{self, Change, Metric, Outcome, Versus, PARATICK_TICKS, TICKLESS_STOP},
     input::Input,
@@ -47,7 +47,7 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
          halt-until, against the baseline named. {}",
         samples::intervals(selection)
     ));
-    let missing: Vec<String> = sources::missing(input, selection)
+    let missing: Vec<String> = commands::missing(input, selection)
         .map(|source| format!("{} (`{}`)", source.what, source.command))
         .collect();
     if !missing.is_empty() {
@@ -76,7 +76,6 @@ fn averages_of(sets: &[&Set]) -> Vec<Option<Change>> {
     sets.iter().flat_map(of).collect()
 }
 
-/// How often each outcome was seen.
 #[derive(Default)]
 struct Tally {
     wins: usize,
@@ -129,12 +128,10 @@ impl Tally {
     }
 }
 
-/// The metric's name within a sentence.
 fn lower(metric: Metric) -> String {
     metric.name().to_lowercase().replace("vm ", "VM ")
 }
 
-/// Names of losses that are spelled out.
 const NAMED: usize = 5;
 
 /// What there is to say of one mode against one baseline, and in every metric; none where it was
@@ -193,9 +190,7 @@ fn range(sets: &[&Set], metric: Metric, versus: Versus) -> String {
     let mut averages: Vec<Change> =
         sets.iter().filter_map(|set| set.average(metric, versus)).collect();
     averages.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
-    let (Some(low), Some(high)) = (averages.first(), averages.last()) else {
-        return String::new();
-    };
+    let (Some(low), Some(high)) = (averages.first(), averages.last()) else { return String::new() };
     let few = |average: &Change| average.verdict == Verdict::TooFewSamples;
     if averages.iter().any(few) {
         return String::new();

@@ -81,7 +81,6 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A drawing in the making.
 pub struct Svg {
     /// Prefixes ids of this drawing.
     pub id: String,
@@ -129,7 +128,6 @@ impl Svg {
             &format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius:.1}" class="{class}"/>"#);
     }
 
-    /// A line through points.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
         let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.body += &format!(r#"<polyline points="{}" class="{class}"/>"#, points.join(" "));

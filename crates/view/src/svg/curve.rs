@@ -24,7 +24,6 @@ pub struct Panel {
 
 pub struct Curve {
     pub name: String,
-    /// Cost and change.
     pub points: Vec<(f64, Change)>,
 }
 

@@ -161,7 +161,6 @@ fn marker(svg: &mut Svg, (x, y): (f64, f64), verdict: Verdict) {
     }
 }
 
-/// What the markers mean.  Returns where it ends.
 fn legend(svg: &mut Svg, size: Size) -> f64 {
     let entries = [
         (Verdict::Less, "difference shown"),

@@ -13,7 +13,6 @@ pub struct Scale {
     signed: bool,
 }
 
-/// Room for a tick's label.
 const ROOM: f64 = 52.0;
 
 impl Scale {

@@ -12,7 +12,6 @@ use paratick_core::{
     results::{Cell, Figure},
 };
 
-/// Of every workload and mode.
 pub fn counts(set: &Set) -> Table {
     let mut table = Table::new(
         format!("Medians with intervals: {}, {} in each mode", set.name(), set.samples()),

@@ -37,7 +37,6 @@ pub fn table(results: &Results) -> Table {
     table
 }
 
-/// What was traced.
 pub fn workload(results: &Results) -> &str {
     let planned = results.plan.workloads.first();
     planned.map_or("a workload", |planned| &planned.workload)

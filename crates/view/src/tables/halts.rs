@@ -2,20 +2,17 @@
 //! Halts of vCPUs: what ended them, how long KVM polled, and what rules would have cost.
 
 use crate::{
-    number::{self, count},
+    number::{self, count, nanos},
     table::Table,
 };
-use paratick_core::{
-    halts::{Halt, Halts, Regret, Tally, Waker},
-    units::Nanos,
-};
+use paratick_core::halts::{Halt, Halts, Regret, Tally, Waker};
 use std::collections::BTreeMap;
 
 /// What ended the halts, and how long they were.
 pub fn wakers(halts: &Halts) -> Table {
     let columns = ["Ended by", "Halts", "Half at most", "90 % at most", "Blocked", "Timer armed"];
     let vcpus = number::plural(halts.vcpus.len(), "vCPU");
-    let window = time(halts.window_ns);
+    let window = nanos(halts.window_ns);
     let mut table = Table::new(format!("Halts of {vcpus} in {window}"), columns);
     let mut by_waker: BTreeMap<Waker, Vec<&Halt>> = BTreeMap::new();
     for halt in halts.vcpus.iter().flat_map(|vcpu| &vcpu.halts) {
@@ -24,7 +21,7 @@ pub fn wakers(halts: &Halts) -> Table {
     for (waker, halts) in by_waker {
         let mut lengths: Vec<u64> = halts.iter().map(|halt| halt.ns).collect();
         lengths.sort_unstable();
-        let at_most = |share: f64| time(lengths[((lengths.len() - 1) as f64 * share) as usize]);
+        let at_most = |share: f64| nanos(lengths[((lengths.len() - 1) as f64 * share) as usize]);
         let those = |is: &dyn Fn(&Halt) -> bool| halts.iter().filter(|halt| is(halt)).count();
         table.row(
             name(waker),
@@ -50,7 +47,7 @@ pub fn limits(halts: &Halts) -> Table {
         table.row(name, [count(halts as f64), number::share(halts as f64 / all)]);
     };
     for (limit, halts) in &tally.limits {
-        row(time(u64::from(*limit)), *halts);
+        row(nanos(u64::from(*limit)), *halts);
     }
     if tally.limits_unknown > 0 {
         row("not known".into(), tally.limits_unknown);
@@ -58,14 +55,13 @@ pub fn limits(halts: &Halts) -> Table {
     table
 }
 
-/// What each rule would have cost.
 pub fn regret(regret: &Regret) -> Table {
     let columns =
         ["Rule", "Blocks", "Polled", "In vain", "Cost", "× clairvoyant", "× best fixed window"];
     let caption = format!(
         "What each rule would have cost for these {} halts, if to block costs {}",
         count(regret.halts as f64),
-        time(u64::from(regret.cost_ns))
+        nanos(u64::from(regret.cost_ns))
     );
     let mut table = Table::new(caption, columns);
     for row in &regret.rows {
@@ -76,9 +72,9 @@ pub fn regret(regret: &Regret) -> Table {
             },
             [
                 count(row.tally.blocks as f64),
-                time(row.tally.polled_ns),
-                time(row.tally.wasted_ns),
-                time(row.cost.ns),
+                nanos(row.tally.polled_ns),
+                nanos(row.tally.wasted_ns),
+                nanos(row.cost.ns),
                 number::or_nothing(row.of_clairvoyant, |value| format!("{value:.2}")),
                 number::or_nothing(row.of_best_fixed, |value| format!("{value:.2}")),
             ],
@@ -87,9 +83,9 @@ pub fn regret(regret: &Regret) -> Table {
     table.note(format!(
         "Cost: time polled, and {} for each block. Clairvoyant: knows how long each halt will be; \
          {}. The best window that never changes is {} here. *: not in stock kernels.",
-        time(u64::from(regret.cost_ns)),
-        time(regret.clairvoyant.ns),
-        time(regret.best_fixed_ns),
+        nanos(u64::from(regret.cost_ns)),
+        nanos(regret.clairvoyant.ns),
+        nanos(regret.best_fixed_ns),
     ));
     table
 }
@@ -103,10 +99,6 @@ fn name(waker: Waker) -> &'static str {
         Waker::Other => "another interrupt",
         Waker::Unknown => "no interrupt seen",
     }
-}
-
-fn time(ns: u64) -> String {
-    Nanos(ns).to_string()
 }
 
 #[cfg(test)]

@@ -36,7 +36,6 @@ pub fn table(set: &Set) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// What was counted in each benchmark.
 pub fn counted<'a>(set: &Set<'a>) -> impl Iterator<Item = (&'a str, &'a IdleEntries)> {
     set.workloads().into_iter().filter_map(|(name, cells)| {
         let cell = cells.into_iter().find(|cell| cell.subject.mode == TICKLESS_STOP)?;

@@ -2,22 +2,18 @@
 //! Noise: how much there was, where it went, what it came from, and the worst of it.
 
 use crate::{
-    number::{self, count},
+    number::{self, count, nanos},
     table::Table,
 };
-use paratick_core::{
-    noise::{Absence, Class, Entry, Ledger, Parts, Rank, Source},
-    units::Nanos,
-};
+use paratick_core::noise::{Absence, Class, Entry, Ledger, Parts, Rank, Source};
 
 /// As many sources as one looks at.
 const SHOWN: usize = 20;
 
-/// How much of their time the guest's CPUs had.
 pub fn cpus(ledger: &Ledger) -> Table {
     let columns =
         ["CPU", "Gaps", "Noise", "CPU available", "Longest", "Unknown to guest", "Unexplained"];
-    let caption = format!("What osnoise found in {}", time(ledger.window_ns));
+    let caption = format!("What osnoise found in {}", nanos(ledger.window_ns));
     let mut table = Table::new(caption, columns);
     let mut cpus: Vec<u32> = ledger.entries.iter().map(|entry| entry.cpu).collect();
     cpus.sort_unstable();
@@ -33,9 +29,9 @@ pub fn cpus(ledger: &Ledger) -> Table {
             cpu.to_string(),
             [
                 count(gaps.len() as f64),
-                time(noise),
+                nanos(noise),
                 percent(1.0 - noise as f64 / ledger.window_ns.max(1) as f64),
-                time(longest),
+                nanos(longest),
                 count(those(&|entry| entry.unknown_to_guest) as f64),
                 count(those(&unexplained) as f64),
             ],
@@ -56,7 +52,7 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
         let of_host = ["KVM", "VMM", "blocked", "steal", "host's interrupts"].contains(&name);
         if with_host || !of_host {
-            table.row(name, [time(ns), percent(ns as f64 / all)]);
+            table.row(name, [nanos(ns), percent(ns as f64 / all)]);
         }
     }
     table.note("The parts are disjoint, and add up to the noise to the nanosecond.");
@@ -76,9 +72,9 @@ pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
             rank.source.to_string(),
             [
                 count(rank.count as f64),
-                time(rank.total_ns),
+                nanos(rank.total_ns),
                 percent(rank.total_ns as f64 / all),
-                time(rank.longest_ns),
+                nanos(rank.longest_ns),
             ],
         );
     }
@@ -95,9 +91,7 @@ pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
 pub fn advice(ranks: &[Rank]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for rank in ranks {
-        let Some(advice) = rank.source.advice() else {
-            continue;
-        };
+        let Some(advice) = rank.source.advice() else { continue };
         if !lines.iter().any(|line| line.starts_with(advice)) {
             lines.push(format!("{advice} ({})", rank.source));
         }
@@ -107,7 +101,7 @@ pub fn advice(ranks: &[Rank]) -> Vec<String> {
 
 /// Exits by how far they went, as the host saw them.
 pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
-    let caption = format!("Exits in {}, by how far they went", time(window_ns));
+    let caption = format!("Exits in {}, by how far they went", nanos(window_ns));
     let columns =
         ["Class", "Exits", "Half at most", "90 % at most", "Longest", "KVM", "VMM", "Steal"];
     let mut table = Table::new(caption, columns);
@@ -117,9 +111,9 @@ pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
         lengths.sort_unstable();
         let at_most = |share: f64| {
             let at = (lengths.len().saturating_sub(1) as f64 * share) as usize;
-            number::or_nothing(lengths.get(at), |ns| time(*ns))
+            number::or_nothing(lengths.get(at), |ns| nanos(*ns))
         };
-        let sum = |of: &dyn Fn(&Absence) -> u64| time(those.iter().map(|one| of(one)).sum());
+        let sum = |of: &dyn Fn(&Absence) -> u64| nanos(those.iter().map(|one| of(one)).sum());
         table.row(
             class.to_string(),
             [
@@ -153,18 +147,14 @@ pub fn chain(entry: &Entry) -> String {
     let times = |count: u64| if count > 1 { format!("{count} × ") } else { String::new() };
     let parts: Vec<String> = told
         .iter()
-        .map(|(source, count, ns)| format!("{}{source} {}", times(*count), time(*ns)))
+        .map(|(source, count, ns)| format!("{}{source} {}", times(*count), nanos(*ns)))
         .collect();
     let at = entry.begin_ns as f64 / 1e9;
-    format!("CPU {} at {at:.6} s: {} = {}", entry.cpu, time(entry.ns), parts.join(" + "))
+    format!("CPU {} at {at:.6} s: {} = {}", entry.cpu, nanos(entry.ns), parts.join(" + "))
 }
 
 fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
-}
-
-fn time(ns: u64) -> String {
-    Nanos(ns).to_string()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::bench::title;
 use crate::{
     change::{self, Change, TICKLESS},
-    number::{self, count, interval, millions},
+    number::{self, count, interval, millions, nanos},
     set::Set,
     table::Table,
 };
@@ -14,7 +14,6 @@ use paratick_core::{
     results::{Cell, Figure},
     stats,
     subject::{HostSettings, Subject},
-    units::Nanos,
 };
 use std::collections::BTreeSet;
 
@@ -76,7 +75,6 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Every table of what was measured.
 pub fn tables(set: &Set) -> Vec<Table> {
     let tables = [limits, halts, by_rule, by_mode, per_second];
     tables.iter().map(|table| table(set)).filter(|table| !table.is_empty()).collect()
@@ -114,7 +112,7 @@ pub fn limits(set: &Set) -> Table {
                 let share = halts.and_then(|halts| halts.share_at(limit));
                 number::or_nothing(share, |share| number::decimal(100.0 * share))
             };
-            table.row(time(limit.into()), recorded.iter().map(share));
+            table.row(nanos(limit.into()), recorded.iter().map(share));
         }
         let halts =
             |one: &Option<&RunHalts>| number::or_nothing(*one, |one| count(one.tally.halts as f64));
@@ -127,7 +125,6 @@ pub fn limits(set: &Set) -> Table {
     table
 }
 
-/// What host polling did in the recorded runs.
 pub fn halts(set: &Set) -> Table {
     let caption = format!(
         "What the host's rules did for {TICKLESS} guests, in one recorded run (Graph 3): {}",
@@ -152,7 +149,7 @@ pub fn halts(set: &Set) -> Table {
             let Some(halts) = &cell.readings.halts else { continue };
             let tally = &halts.tally;
             let of = |number: u64| count(number as f64);
-            let optional = |ns: Option<u64>| number::or_nothing(ns, time);
+            let optional = |ns: Option<u64>| number::or_nothing(ns, nanos);
             let cells = [
                 of(tally.halts),
                 optional(halts.half_ns),
@@ -160,8 +157,8 @@ pub fn halts(set: &Set) -> Table {
                 of(tally.hits),
                 of(tally.blocks),
                 of(tally.switches),
-                time(tally.polled_ns),
-                time(tally.wasted_ns),
+                nanos(tally.polled_ns),
+                nanos(tally.wasted_ns),
                 optional(halts.wake_up_ns.map(u64::from)),
             ];
             table.row(name, cells);
@@ -175,7 +172,6 @@ pub fn halts(set: &Set) -> Table {
     table
 }
 
-/// What the host's rules change in all runs.
 pub fn by_rule(set: &Set) -> Table {
     let columns =
         ["Host's rule", "VM exits", "changed by", "Exits for HLT", "Host instructions", "Duration"];
@@ -184,19 +180,24 @@ pub fn by_rule(set: &Set) -> Table {
         home(set).rule(),
         set.name()
     );
-    let mut table = Table::new(caption, columns);
-    for (_, cells) in set.workloads() {
-        let compared = rules(set, &cells);
-        // Alone it tells nothing of rules.
-        if compared.cells.len() < 2 {
-            continue;
-        }
-        table.group(title(cells[0]));
+    let figures = [Figure::Exits, HALTS, Figure::HostInstructions, Figure::DurationNs];
+    let groups = set.workloads().into_iter().map(|(_, cells)| rules(set, &cells));
+    changes(Table::new(caption, columns), groups, &figures)
+}
+
+/// A row for each cell that was compared: the first figure, and how each differs from the base's.
+fn changes<'a>(
+    mut table: Table,
+    groups: impl Iterator<Item = Compared<'a>>,
+    figures: &[Figure],
+) -> Table {
+    // One alone tells nothing.
+    for compared in groups.filter(|compared| compared.cells.len() > 1) {
+        table.group(title(compared.cells[0].1));
         for (name, cell) in &compared.cells {
-            let changes = [Figure::Exits, HALTS, Figure::HostInstructions, Figure::DurationNs]
-                .map(|figure| compared.change(cell, figure));
-            let exits = interval(cell.summary(Figure::Exits), count);
-            table.row(name, [exits].into_iter().chain(changes));
+            let first = interval(cell.summary(figures[0]), count);
+            let changes = figures.iter().map(|figure| compared.change(cell, *figure));
+            table.row(name, [first].into_iter().chain(changes));
         }
     }
     table.note(change::SIGNS);
@@ -223,22 +224,9 @@ pub fn by_mode(set: &Set) -> Table {
         "What guests that poll change, against {TICKLESS}; the host's rule is {rule} (Graph 4): {}",
         set.name()
     );
-    let mut table = Table::new(caption, columns);
-    for (_, cells) in set.workloads() {
-        let compared = guests(set, &cells);
-        if compared.cells.len() < 2 {
-            continue;
-        }
-        table.group(title(cells[0]));
-        for (name, cell) in &compared.cells {
-            let changes = [HALTS, Figure::Exits, IPIS, Figure::Instructions, Figure::DurationNs]
-                .map(|figure| compared.change(cell, figure));
-            let exits = interval(cell.summary(HALTS), count);
-            table.row(name, [exits].into_iter().chain(changes));
-        }
-    }
-    table.note(change::SIGNS);
-    table
+    let figures = [HALTS, Figure::Exits, IPIS, Figure::Instructions, Figure::DurationNs];
+    let groups = set.workloads().into_iter().map(|(_, cells)| guests(set, &cells));
+    changes(Table::new(caption, columns), groups, &figures)
 }
 
 /// What can be counted in the place of power (Graph 5).
@@ -280,8 +268,4 @@ pub fn name(subject: Subject) -> String {
         0 => subject.mode.to_string(),
         _ => format!("{}, host {rule}", subject.mode),
     }
-}
-
-fn time(ns: u64) -> String {
-    Nanos(ns).to_string()
 }

@@ -23,7 +23,6 @@ const NOT_MEASURED: &str = "not measured";
 /// Of the exits that polling and ticks are about.
 const MIX: [Cause; 5] = [Cause::Halt, Cause::Arm, Cause::Stop, Cause::Expiry, Cause::Ipi];
 
-/// A row for each printed value.
 pub fn table(set: &Set) -> Table {
     let columns = ["What", "Printed", "Here"];
     let caption = format!("What was printed, and what was measured here: {}", set.name());
@@ -44,6 +43,7 @@ pub fn table(set: &Set) -> Table {
 
 /// None of what was not measured.
 fn ours(set: &Set, claim: Claim) -> Option<String> {
+    use Claim::*;
     let rule = |rule: &'static str, base: &'static str| {
         move |set: &Set, cells: &[&Cell], figure| {
             let compared = rules(set, cells);
@@ -55,25 +55,21 @@ fn ours(set: &Set, claim: Claim) -> Option<String> {
         compare(compared.named(&TICKLESS_POLL.to_string())?, compared.base?, figure)
     };
     match claim {
-        Claim::ExitMix => each(set, |_, compared| percent(mix(compared.base?)?)),
-        Claim::MostAtZero => each(set, |_, compared| percent(at(&compared, RULE_2021, 0)?)),
-        Claim::FewestAtMaximum => {
-            each(set, |_, compared| percent(at(&compared, RULE_2021, 200_000)?))
-        }
-        Claim::ZeroOptimized => each(set, |_, compared| {
+        ExitMix => each(set, |_, compared| percent(mix(compared.base?)?)),
+        MostAtZero => each(set, |_, compared| percent(at(&compared, RULE_2021, 0)?)),
+        FewestAtMaximum => each(set, |_, compared| percent(at(&compared, RULE_2021, 200_000)?)),
+        ZeroOptimized => each(set, |_, compared| {
             let [zero, floor] = [RULE_PAPER, RULE_FLOOR].map(|rule| at(&compared, rule, 0));
             Some(format!("{} / {}", percent(zero?)?, percent(floor?)?))
         }),
-        Claim::HostTime => range(set, speed(rule(RULE_PAPER, RULE_2021))),
-        Claim::ShrinkTime => range(set, speed(rule(RULE_DEFAULT, RULE_2021))),
-        Claim::HostSwitches => switches(set),
-        Claim::HostHalts => range(set, |set, cells| rule(RULE_PAPER, "none")(set, cells, HALTS)),
-        Claim::GuestTime => range(set, speed(polling)),
-        Claim::GuestHalts => range(set, |set, cells| polling(set, cells, HALTS)),
-        Claim::GuestCycles => {
-            range(set, |set, cells| polling(set, cells, Figure::InstructionsPerS))
-        }
-        Claim::IdleCost => each(set, |name, compared| {
+        HostTime => range(set, speed(rule(RULE_PAPER, RULE_2021))),
+        ShrinkTime => range(set, speed(rule(RULE_DEFAULT, RULE_2021))),
+        HostSwitches => switches(set),
+        HostHalts => range(set, |set, cells| rule(RULE_PAPER, "none")(set, cells, HALTS)),
+        GuestTime => range(set, speed(polling)),
+        GuestHalts => range(set, |set, cells| polling(set, cells, HALTS)),
+        GuestCycles => range(set, |set, cells| polling(set, cells, Figure::InstructionsPerS)),
+        IdleCost => each(set, |name, compared| {
             let cost = |rule: &str| {
                 let rate = compared.named(rule)?.median(Figure::InstructionsPerS)?;
                 percent(rate / 1e9)
@@ -81,8 +77,8 @@ fn ours(set: &Set, claim: Claim) -> Option<String> {
             let costs = format!("{}, –, {}", cost("none")?, cost(RULE_2021)?);
             (name == "idle").then_some(costs)
         }),
-        Claim::PingPong => ping_pong(set),
-        Claim::Power | Claim::NativeGap | Claim::Network | Claim::ShrinkPower => None,
+        PingPong => ping_pong(set),
+        Power | NativeGap | Network | ShrinkPower => None,
     }
 }
 
