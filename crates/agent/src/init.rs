@@ -136,7 +136,6 @@ fn power_off() -> ! {
     }
 }
 
-/// Whether this is the first process of a system of the lab's.
 pub fn is_first() -> bool {
     rustix::process::getpid().as_raw_nonzero().get() == 1 && !Path::new(MACHINE).exists()
 }

@@ -80,9 +80,7 @@ fn copy(root: &Path, path: &Path) -> Result<()> {
             continue;
         }
         let from = at.join(&name);
-        let Ok(found) = from.symlink_metadata() else {
-            return Ok(());
-        };
+        let Ok(found) = from.symlink_metadata() else { return Ok(()) };
         let to = root.join(from.strip_prefix("/")?);
         if found.is_symlink() {
             let target = fs_err::read_link(&from)?;

@@ -31,7 +31,6 @@ pub fn run_with_timer(options: &Options) -> Result<Report> {
     Ok(measured)
 }
 
-/// Loops `million` million times over four instructions.
 fn spin(million: u64) -> u64 {
     if million > 0 {
         // SAFETY: works on registers only.

@@ -60,7 +60,6 @@ impl Field {
         }
     }
 
-    /// The share of thread `nth`.
     fn work(&self, nth: usize, updates: u64) {
         let (nth, threads) = (nth as u64, self.threads as u64);
         let share = updates * (nth + 1) / threads - updates * nth / threads;
@@ -82,7 +81,6 @@ impl Field {
 }
 
 impl Cell {
-    /// Says whether the lock was not free.
     fn update(&self, value: u64) -> bool {
         let contended = self.lock.take();
         let value = Random(self.value.load(Relaxed) ^ value).after(INSIDE);

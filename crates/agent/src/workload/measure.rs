@@ -120,7 +120,6 @@ pub fn busy_in_threads(
     })
 }
 
-/// CPUs that this process may use.
 pub fn cpus() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count() as usize)
 }

@@ -32,7 +32,6 @@ pub struct Options {
     pub command: Vec<String>,
 }
 
-/// In which order blocks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     Random,

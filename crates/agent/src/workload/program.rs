@@ -19,7 +19,6 @@ use std::{
 /// How much of a failed program's output is shown.
 const TAIL: u64 = 2000;
 
-/// Runs the command as often as `--work` says, or until it fails.
 pub fn run(options: &Options) -> Result<Report> {
     let output = memory_file()?;
     let measured = measure(options, || {

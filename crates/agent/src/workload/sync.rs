@@ -36,7 +36,6 @@ pub fn run(options: &Options) -> Result<Report> {
 struct Meeting {
     threads: u32,
     period: Duration,
-    /// How many synchronizations there have been.
     held: AtomicU32,
     begun: std::sync::Mutex<(u32, Instant)>,
 }
