@@ -45,7 +45,7 @@ fn heading(set: &Set) -> String {
         several => format!("{several} guests of {vcpus} side by side"),
     };
     wrap(&format!(
-        "{guests} on {host}, Linux {}{}; {} of each workload and mode",
+        "{guests} on {host}, Linux {}{}; {} in each mode",
         environment.kernel_version,
         hz.unwrap_or_default(),
         set.samples()
