@@ -11,6 +11,7 @@ mod emulator;
 mod halt_until;
 mod here;
 mod hz;
+mod idle;
 mod kexec;
 mod lab;
 mod model;

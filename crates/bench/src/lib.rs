@@ -13,6 +13,7 @@ pub mod stress;
 pub mod timeline;
 pub mod tune;
 mod verify;
+pub mod wakeups;
 mod worker;
 mod workloads;
 

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// How often a long recording is taken over.
-const STEP: Duration = Duration::from_millis(100);
+pub const STEP: Duration = Duration::from_millis(100);
 
 /// Wall-clock limit of what takes no time.
-const STEP_LIMIT: Duration = Duration::from_secs(60);
+pub const STEP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which sides look; an operator has no guest, and a tenant no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +65,20 @@ pub fn record(
     let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
     let pid = guest.pid();
-    let known = |seen: &HostNoise| seen.tsc_offsets.iter().any(|one| one.process == pid);
-    if sides.guest && seen.as_ref().is_some_and(|seen| !known(seen)) {
-        bail!(
-            "the clocks of guest and host cannot be joined: KVM does not tell the TSC's offset\n\
-             hint: mount debugfs at /sys/kernel/debug on the host, or give --side"
-        );
+    if let (Some(seen), true) = (&seen, sides.guest) {
+        check_joined(seen, pid)?;
     }
     Ok(Recorded { host: seen, guest: noise, process: Some(pid) })
+}
+
+pub fn check_joined(seen: &HostNoise, process: u32) -> Result<()> {
+    if seen.tsc_offsets.iter().any(|one| one.process == process) {
+        return Ok(());
+    }
+    bail!(
+        "the clocks of guest and host cannot be joined: KVM does not tell the TSC's offset\n\
+         hint: mount debugfs at /sys/kernel/debug on the host, or give --side"
+    );
 }
 
 /// The same on this machine, in this process: of the VMs that run on it, or of itself, which may

@@ -9,6 +9,7 @@ mod compare;
 mod doctor;
 mod emulator;
 mod errors;
+mod idle;
 mod input;
 mod kernel;
 mod lab;
@@ -45,6 +46,7 @@ enum Verb {
     Lab(lab::Verb),
     Compare(compare::Args),
     Model(model::Args),
+    Idle(Box<idle::Args>),
     Noise(Box<noise::Args>),
     Report(report::Args),
     #[command(subcommand)]
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Lab(verb) => lab::run(verb),
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
+        Verb::Idle(args) => idle::run(&args),
         Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Tune(verb) => tune::run(verb),

@@ -2,13 +2,12 @@
 //! `paratick noise`.
 
 use crate::{
-    errors::usage,
     input,
-    options::{duration, number, Format, LabOptions},
+    options::{duration, number, Format, LabOptions, SideChoice},
     progress, signals,
 };
 use anyhow::{bail, Result};
-use clap::{Args as Arguments, ValueEnum};
+use clap::Args as Arguments;
 use paratick_bench::noise::{record, record_here, Recorded, Sides};
 use paratick_core::{
     event::Events,
@@ -36,9 +35,8 @@ pub struct Args {
     /// For how long to record, in the guest's time
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
     time: Duration,
-    /// Who looks [default: both in the lab, host with --host here]
-    #[arg(long, value_name = "SIDE")]
-    side: Option<Side>,
+    #[command(flatten)]
+    side: SideChoice,
     /// Explain all gaps of this length or more [default: the longest five]
     #[arg(long, value_name = "TIME")]
     above: Option<Nanos>,
@@ -58,13 +56,6 @@ pub struct Args {
     format: Format,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Side {
-    Both,
-    Host,
-    Guest,
-}
-
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
     if let Some(file) = &args.recording {
@@ -75,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         })?;
         return args.show(&recorded);
     }
-    let sides = args.sides()?;
+    let sides = args.side.sides(&args.lab)?;
     args.lab.check()?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
@@ -88,18 +79,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
-    fn sides(&self) -> Result<Sides> {
-        let boots = self.lab.host.host.boots();
-        let side = self.side.unwrap_or(if boots { Side::Both } else { Side::Host });
-        if side == Side::Both && !boots {
-            return Err(usage(
-                "this machine is either the host or the guest\n\
-                 hint: give --side host for the VMs that run on it, --side guest if it is a VM",
-            ));
-        }
-        Ok(Sides { host: side != Side::Guest, guest: side != Side::Host })
-    }
-
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;

@@ -18,6 +18,7 @@ pub mod osnoise;
 pub mod polls;
 mod symbols;
 mod table;
+pub mod timers;
 mod tracefs;
 mod tsc_offsets;
 

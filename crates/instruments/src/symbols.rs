@@ -2,14 +2,18 @@
 //! Where this kernel's functions are.
 
 use anyhow::{bail, Context, Result};
+use std::collections::BTreeMap;
+
+fn kallsyms() -> Result<String> {
+    fs_err::read_to_string("/proc/kallsyms").context(
+        "addresses in this kernel are not known\n\
+         hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
+    )
+}
 
 /// The address of a kernel function; `None` if this kernel has no such function.
 pub fn function_address(name: &str) -> Result<Option<u64>> {
-    let symbols = fs_err::read_to_string("/proc/kallsyms").context(
-        "addresses in this kernel are not known\n\
-         hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
-    )?;
-    match find_symbol(&symbols, name) {
+    match find_symbol(&kallsyms()?, name) {
         Some(0) => bail!(
             "the address of {name} is hidden in /proc/kallsyms\n\
             hint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1"
@@ -28,9 +32,44 @@ fn find_symbol(symbols: &str, name: &str) -> Option<u64> {
     })
 }
 
+/// This kernel's functions by their addresses.
+pub struct Symbols(BTreeMap<u64, String>);
+
+impl Symbols {
+    pub fn read() -> Result<Symbols> {
+        Ok(Symbols::parse(&kallsyms()?))
+    }
+
+    pub fn parse(symbols: &str) -> Symbols {
+        let function = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;
+            (address > 0).then_some((address, words.next()?.to_string()))
+        };
+        Symbols(symbols.lines().filter_map(function).collect())
+    }
+
+    /// The name of the function that begins there, or the address in hexadecimal.
+    pub fn name(&self, address: u64) -> String {
+        self.0.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_have_names_where_they_are_known() {
+        let symbols = Symbols::parse(
+            "ffffffff81000000 T process_timeout\n0000000000000000 t hidden\n\
+             ffffffff82000000 d jiffies\n",
+        );
+        assert_eq!(symbols.name(0xffff_ffff_8100_0000), "process_timeout");
+        assert_eq!(symbols.name(0xffff_ffff_8200_0000), "0xffffffff82000000");
+        assert_eq!(symbols.name(0), "0x0");
+    }
 
     #[test]
     fn functions_are_found_also_in_modules() {

@@ -3,13 +3,13 @@
 
 use crate::{
     cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, polls::PollRecorder, Instrument,
+    osnoise::OsnoiseRecorder, polls::PollRecorder, timers::TimerRecorder, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 7] = [
+const TABLE: [(&str, Start); 8] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<IdleCounter>(),
@@ -17,6 +17,7 @@ const TABLE: [(&str, Start); 7] = [
     row::<NoiseRecorder>(),
     row::<OsnoiseRecorder>(),
     row::<PollRecorder>(),
+    row::<TimerRecorder>(),
 ];
 
 type Start = fn() -> Result<Box<dyn Running>>;

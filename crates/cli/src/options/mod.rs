@@ -7,6 +7,7 @@ mod kernel;
 mod lab;
 mod output;
 mod settings;
+mod side;
 
 pub use guest::{Disk, Memory, Vcpus};
 pub use host::{Emulation, HostChoice};
@@ -14,6 +15,7 @@ pub use kernel::{KernelName, Kernels};
 pub use lab::{check_agent, LabOptions, LabPlan};
 pub use output::{Format, Scale};
 pub use settings::SettingOptions;
+pub use side::SideChoice;
 
 use crate::errors::usage;
 use anyhow::Result;

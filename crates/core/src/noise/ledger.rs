@@ -5,6 +5,7 @@
 //! innermost that ran in the guest.  What is left is nobody's.
 
 use super::{
+    join::{absences, Away},
     rank::{sources, Source},
     recording::{Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
 };
@@ -193,12 +194,6 @@ impl Ledger {
     }
 }
 
-struct Away<'a> {
-    begin: i64,
-    end: i64,
-    absence: &'a Absence,
-}
-
 /// Explains each gap of a guest by what it knows itself and, if there is one, by what its host
 /// knows: `process` is its VMM's.
 pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
@@ -208,7 +203,8 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
     cpus.sort_unstable();
     cpus.dedup();
     for cpu in cpus {
-        let away = host.map_or(Vec::new(), |(host, process)| absences(guest, host, process, cpu));
+        let away =
+            host.map_or(Vec::new(), |(host, process)| absences(&guest.clock, host, process, cpu));
         for gap in guest.gaps.iter().filter(|gap| gap.cpu == cpu) {
             // Absences follow each other: those that end in or after the gap, until it is over.
             let end = (gap.begin_ns + gap.ns) as i64;
@@ -223,39 +219,6 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
     entries.iter_mut().for_each(|entry| settle(entry, edges.as_ref()));
     let edges = edges.unwrap_or_default();
     Ledger { window_ns, edges, entries }
-}
-
-/// A vCPU's absences in order, on the clock of its guest.
-fn absences<'a>(guest: &GuestNoise, host: &'a HostNoise, process: u32, vcpu: u32) -> Vec<Away<'a>> {
-    let is_its = |known: &&super::TscOffset| known.process == process && known.vcpu == vcpu;
-    let Some(offset) = host.tsc_offsets.iter().find(is_its).map(|known| known.offset) else {
-        return Vec::new();
-    };
-    let mut away: Vec<Away> = host
-        .absences
-        .iter()
-        .filter(|absence| absence.process == process && absence.vcpu == vcpu)
-        .filter_map(|absence| {
-            // The host's time on the guest's clock: the TSCs' offset the other way round.
-            let on_guest = |ns: u64| {
-                let ahead = host.clock.ahead(&guest.clock, offset.wrapping_neg(), ns)?;
-                Some(ns as i64 + ahead)
-            };
-            let begin = on_guest(absence.begin_ns)?;
-            // Rounding must not make it longer than it was.
-            let end = on_guest(absence.begin_ns + absence.ns)?.min(begin + absence.ns as i64);
-            Some(Away { begin, end, absence })
-        })
-        .collect();
-    away.sort_by_key(|away| away.begin);
-    // One at a time.
-    let mut free = i64::MIN;
-    for away in &mut away {
-        away.begin = away.begin.max(free);
-        away.end = away.end.max(away.begin);
-        free = away.end;
-    }
-    away
 }
 
 fn entry(gap: &Gap, away: &[Away]) -> Entry {

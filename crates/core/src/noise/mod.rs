@@ -3,11 +3,13 @@
 //! saw it (docs/noise.md).
 
 mod clock;
+mod join;
 mod ledger;
 mod rank;
 mod recording;
 
 pub use clock::{Clock, Instant};
+pub use join::{absences, Away};
 pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
 pub use rank::{by_source, host_sources, Rank, Source};
 pub use recording::{

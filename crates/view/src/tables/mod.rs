@@ -11,3 +11,4 @@ pub mod noise;
 pub mod polling;
 pub mod printed;
 pub mod table1;
+pub mod wakeups;

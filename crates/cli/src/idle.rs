@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick idle`.
+
+use crate::{
+    input,
+    options::{duration, Format, LabOptions, SideChoice},
+    progress, signals,
+};
+use anyhow::{bail, Result};
+use clap::Args as Arguments;
+use paratick_bench::{
+    noise::Sides,
+    wakeups::{record, record_here, Recorded},
+};
+use paratick_core::{
+    event::Events,
+    noise::Absence,
+    wakeups::{offenders, rounds, summary, Offender, Round, Summary},
+};
+use paratick_machine::spec::Clock;
+use paratick_view::tables::wakeups as tables;
+use serde::Serialize;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Say what wakes a guest that should be idle, and what each wake-up costs in exits
+///
+/// Records every interrupt, every timer with who started it, and every exit, for a guest in the lab
+/// that runs COMMAND or nothing.  Each exit is charged to what woke the vCPU: a timer of a process
+/// or of the kernel, a device, or whatever woke the CPU from which it was woken.  With --host here
+/// it shows the VMs that run on this machine, and with --side guest what wakes this machine, which
+/// may itself be somebody's VM.  Stock kernels can be recorded.  docs/idle.md explains the tables.
+/// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded.
+#[derive(Arguments)]
+pub struct Args {
+    #[command(flatten)]
+    lab: LabOptions,
+    /// For how long to record, in the guest's time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    time: Duration,
+    #[command(flatten)]
+    side: SideChoice,
+    /// Keep what was recorded, for --recording
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Read what was saved before, and record nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "command"])]
+    recording: Option<PathBuf>,
+    /// Stop after this (wall-clock) time
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    format: Format,
+    /// What runs in the guest meanwhile, in the background
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    signals::watch()?;
+    if let Some(file) = &args.recording {
+        let text = input::text("explain", file, "a file that `paratick idle --save` wrote")?;
+        let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
+            let hint = "hint: give a file that `paratick idle --save` wrote";
+            input::wrong(
+                "explain",
+                file,
+                format!("it is no recording of wake-ups: {error}\n{hint}"),
+            )
+        })?;
+        return args.show(&recorded);
+    }
+    let sides = args.side.sides(&args.lab)?;
+    args.lab.check()?;
+    if let Some(file) = &args.save {
+        input::check_writable(file)?;
+    }
+    let recorded = progress::during(|events| args.record(sides, events))?;
+    if let Some(file) = &args.save {
+        input::keep(file, &recorded)?;
+    }
+    args.show(&recorded)
+}
+
+impl Args {
+    fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
+        if !self.lab.host.host.boots() {
+            let recorded = record_here(sides, self.time)?;
+            if recorded.host.as_ref().is_some_and(|host| host.absences.is_empty()) {
+                bail!(
+                    "no vCPU ran on this machine while it was recorded\n\
+                     hint: start a VM, or give --side guest if this machine is one"
+                );
+            }
+            return Ok(recorded);
+        }
+        let plan = self.lab.plan(Clock::Leaping, events)?;
+        let (host, guest) = plan.boot(events)?;
+        let recorded = record(&host, &guest, sides, self.time, &self.command, self.timeout)?;
+        guest.shutdown()?;
+        host.shutdown()?;
+        Ok(recorded)
+    }
+
+    fn show(&self, recorded: &Recorded) -> Result<ExitCode> {
+        let report = Report::of(recorded);
+        self.format.print(&report, || report.text())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What `--format json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    summary: Option<Summary>,
+    offenders: Vec<Offender>,
+    rounds: Vec<Round>,
+    /// Where no guest was asked: all exits of all VMs.
+    absences: &'a [Absence],
+    window_ns: u64,
+    #[serde(skip)]
+    with_host: bool,
+}
+
+impl Report<'_> {
+    fn of(recorded: &Recorded) -> Report<'_> {
+        let host = recorded.host.as_ref();
+        let Some(guest) = &recorded.guest else {
+            let clock = host.map(|host| host.clock);
+            return Report {
+                schema: SCHEMA,
+                summary: None,
+                offenders: Vec::new(),
+                rounds: Vec::new(),
+                absences: host.map_or(&[], |host| &host.absences),
+                window_ns: clock.map_or(0, |clock| clock.end.ns.saturating_sub(clock.begin.ns)),
+                with_host: true,
+            };
+        };
+        let rounds = rounds(guest, host.zip(recorded.process));
+        let summary = summary(guest, &rounds);
+        Report {
+            schema: SCHEMA,
+            offenders: offenders(&rounds),
+            rounds,
+            absences: &[],
+            window_ns: summary.window_ns,
+            with_host: host.is_some(),
+            summary: Some(summary),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Some(summary) = &self.summary else {
+            return tables::vms(self.absences, self.window_ns).text();
+        };
+        let in_all = tables::summary(summary, self.with_host).text();
+        let who = tables::offenders(&self.offenders, self.window_ns, self.with_host).text();
+        format!("{in_all}\n{who}")
+    }
+}
+
+const SCHEMA: &str = "paratick-idle/1";

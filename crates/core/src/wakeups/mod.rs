@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What wakes an idle guest, and what each wake-up costs in exits (docs/idle.md).
+
+mod offenders;
+mod recording;
+mod rounds;
+
+pub use offenders::{offenders, summary, Offender, Summary};
+pub use recording::{Class, Event, GuestWakeups, Irq, Process, Timer, What};
+pub use rounds::{rounds, Round, Source};
+
+#[cfg(test)]
+mod tests;

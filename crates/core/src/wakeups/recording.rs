@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was recorded of wake-ups, in a guest.
+
+use crate::noise::Clock;
+use serde::{Deserialize, Serialize};
+
+/// What wakes the CPUs of a guest, as its kernel saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestWakeups {
+    pub clock: Clock,
+    /// From when to when it is told, by the guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    pub cpus: u32,
+    /// In the order of time.
+    pub events: Vec<Event>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub cpu: u32,
+    /// The guest's CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum What {
+    /// The CPU becomes idle.
+    Idle,
+    Irq {
+        irq: Irq,
+    },
+    /// A device's interrupt.
+    Device {
+        name: String,
+    },
+    /// A timer expires.
+    Expiry {
+        timer: Timer,
+    },
+    /// A work is queued.
+    Work {
+        function: String,
+    },
+    /// A task is woken.
+    Waking {
+        task: u32,
+        by: String,
+    },
+    /// The idle task gives way to this one.
+    Run {
+        task: u32,
+        name: String,
+    },
+    /// An interrupt is sent to another CPU.
+    Ipi {
+        to: u32,
+    },
+}
+
+/// An interrupt that is no device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[derive(strum::Display)]
+pub enum Irq {
+    #[strum(to_string = "timer")]
+    Timer,
+    #[strum(to_string = "rescheduling")]
+    Reschedule,
+    #[strum(to_string = "function call")]
+    Call,
+    #[strum(to_string = "IRQ work")]
+    Work,
+    #[strum(to_string = "virtual tick")]
+    Tick,
+    #[strum(to_string = "async page fault")]
+    AsyncPageFault,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timer {
+    /// What the kernel calls when it expires.
+    pub function: String,
+    pub class: Class,
+    /// Who started it; none where that is the kernel.
+    pub process: Option<Process>,
+}
+
+impl Timer {
+    /// The scheduler's tick, which also drives the timer wheel.
+    pub fn is_tick(&self) -> bool {
+        matches!(self.function.as_str(), "tick_nohz_handler" | "tick_sched_timer")
+    }
+}
+
+/// How late a timer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[derive(strum::Display)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Class {
+    Hard,
+    /// A high-resolution timer that gives a range (prctl(2), PR_SET_TIMERSLACK).
+    Slack,
+    /// On a full second (`round_jiffies()`).
+    Rounded,
+    /// It waits for something else to wake an idle CPU.
+    Deferrable,
+    /// It was started before the recording.
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Process {
+    /// None for all workers of the kernel's work queues together.
+    pub pid: Option<u32>,
+    pub name: String,
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From records to events with names.
+
+use super::raw::{
+    Wake, WAKE_DEVICE, WAKE_HRTIMER, WAKE_IDLE, WAKE_IPI, WAKE_IRQ, WAKE_IRQ_ASYNC_PF,
+    WAKE_IRQ_CALL, WAKE_IRQ_RESCHEDULE, WAKE_IRQ_TICK, WAKE_IRQ_TIMER, WAKE_RUN, WAKE_WAKING,
+    WAKE_WHEEL, WAKE_WORK, WHEEL_DEFERRABLE,
+};
+use crate::{bpf::name, symbols::Symbols};
+use paratick_core::wakeups::{Class, Event, Irq, Process, Timer, What};
+use std::collections::BTreeMap;
+
+/// In the order of time.
+///
+/// A timer that was started before the recording, and expires again in it, is known by that.
+pub fn gather(records: &[Wake], symbols: &Symbols) -> Vec<Event> {
+    let hz = rate_of_jiffies(records);
+    let mut known: BTreeMap<u64, &Wake> = BTreeMap::new();
+    for one in records.iter().rev().filter(|one| one.known != 0) {
+        known.insert(one.timer, one);
+    }
+    let mut events: Vec<Event> = records
+        .iter()
+        .map(|one| {
+            let again = known.get(&one.timer).filter(|again| again.function == one.function);
+            let armed = if one.known == 0 { again.copied().unwrap_or(one) } else { one };
+            Event { cpu: one.cpu, at_ns: one.at_ns, what: what(one, armed, symbols, hz) }
+        })
+        .collect();
+    // Each CPU's are in order already.
+    events.sort_by_key(|event| event.at_ns);
+    events
+}
+
+/// `armed` tells of a timer's start.
+fn what(one: &Wake, armed: &Wake, symbols: &Symbols, hz: Option<u64>) -> What {
+    let text = || name(one.name_low, one.name_high);
+    match one.kind {
+        WAKE_IDLE => What::Idle,
+        WAKE_IRQ => What::Irq { irq: irq(one.number) },
+        WAKE_DEVICE => What::Device { name: text() },
+        WAKE_HRTIMER | WAKE_WHEEL => What::Expiry {
+            timer: Timer {
+                function: symbols.name(one.function),
+                class: class(armed, hz),
+                process: process(armed),
+            },
+        },
+        WAKE_WORK => What::Work { function: symbols.name(one.function) },
+        WAKE_WAKING => What::Waking { task: one.number, by: text() },
+        WAKE_RUN => What::Run { task: one.number, name: text() },
+        WAKE_IPI => What::Ipi { to: one.number },
+        kind => unreachable!("a record of kind {kind}, of our own program"),
+    }
+}
+
+fn irq(number: u32) -> Irq {
+    match number {
+        WAKE_IRQ_TIMER => Irq::Timer,
+        WAKE_IRQ_RESCHEDULE => Irq::Reschedule,
+        WAKE_IRQ_CALL => Irq::Call,
+        WAKE_IRQ_TICK => Irq::Tick,
+        WAKE_IRQ_ASYNC_PF => Irq::AsyncPageFault,
+        _ => Irq::Work,
+    }
+}
+
+/// `round_jiffies()` takes full seconds, and three jiffies more for each CPU (kernel/time/timer.c).
+fn class(one: &Wake, hz: Option<u64>) -> Class {
+    let skewed = |hz: u64| one.expires.wrapping_sub(3 * u64::from(one.cpu)) % hz == 0;
+    match one.kind {
+        _ if one.known == 0 => Class::Unknown,
+        WAKE_HRTIMER if one.slack_ns > 0 => Class::Slack,
+        WAKE_HRTIMER => Class::Hard,
+        _ if one.flags & WHEEL_DEFERRABLE != 0 => Class::Deferrable,
+        _ if hz.is_some_and(skewed) => Class::Rounded,
+        _ => Class::Hard,
+    }
+}
+
+fn process(one: &Wake) -> Option<Process> {
+    let name = name(one.name_low, one.name_high);
+    match one.pid {
+        0 => None,
+        _ if name.starts_with("kworker/") => Some(Process { pid: None, name: "kworker".into() }),
+        pid => Some(Process { pid: Some(pid), name }),
+    }
+}
+
+/// The kernel's HZ: by how many jiffies two expiries of the wheel are apart.
+fn rate_of_jiffies(records: &[Wake]) -> Option<u64> {
+    let mut wheel = records.iter().filter(|one| one.kind == WAKE_WHEEL);
+    let first = wheel.next()?;
+    let last = wheel.next_back()?;
+    let jiffies = last.now.checked_sub(first.now)? as f64;
+    let rate = jiffies * 1e9 / last.at_ns.checked_sub(first.at_ns)? as f64;
+    [100, 250, 300, 1000].into_iter().find(|hz| (rate / *hz as f64 - 1.0).abs() < 0.05)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Records what wakes the CPUs of this system: interrupts, timers with who started them, works,
+//! and tasks that wake others.  Stock kernels can be recorded.
+//!
+//! bpf/timers.bpf.c makes a record of each; [`gather`] gives them names.
+
+mod gather;
+mod program;
+mod raw;
+
+use crate::{bpf, clock, symbols::Symbols, Instrument};
+use anyhow::Result;
+use aya::Ebpf;
+use gather::gather;
+use paratick_core::{
+    noise::{Clock, Instant},
+    wakeups::GuestWakeups,
+};
+use raw::{Wake, TIMERS_LOST};
+
+pub struct TimerRecorder {
+    ebpf: Ebpf,
+    begun: Instant,
+    records: Vec<Wake>,
+}
+
+impl Instrument for TimerRecorder {
+    const NAME: &'static str = "timers";
+    type Reading = GuestWakeups;
+
+    fn start() -> Result<TimerRecorder> {
+        let ebpf = program::load()?;
+        Ok(TimerRecorder { ebpf, begun: clock::with_tsc(), records: Vec::new() })
+    }
+
+    /// Fails if something could not be recorded: a wake-up would have the wrong cause.
+    fn read(&mut self) -> Result<GuestWakeups> {
+        self.drain()?;
+        bpf::check_lost(&self.ebpf, TIMERS_LOST, "wake-ups", "record for a shorter time")?;
+        let clock = Clock { begin: self.begun, end: clock::with_tsc() };
+        let cpus = fs_err::read_to_string("/proc/stat")?;
+        let cpus = cpus.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+        Ok(GuestWakeups {
+            clock,
+            begin_ns: clock.begin.ns,
+            end_ns: clock.end.ns,
+            cpus: cpus.count() as u32,
+            events: gather(&self.records, &Symbols::read()?),
+        })
+    }
+}
+
+impl TimerRecorder {
+    /// Takes what is in the ring, so that a long recording does not fill it.
+    pub fn drain(&mut self) -> Result<()> {
+        bpf::drain(&mut self.ebpf, &mut self.records)
+    }
+}
+
+#[cfg(test)]
+mod tests;

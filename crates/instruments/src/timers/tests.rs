@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::{
+    gather::gather,
+    raw::{Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_WHEEL, WHEEL_DEFERRABLE},
+};
+use crate::symbols::Symbols;
+use paratick_core::wakeups::{Class, Event, Irq, Process, Timer, What};
+
+fn wake(kind: u32, at_ns: u64) -> Wake {
+    // SAFETY: plain numbers.
+    Wake { kind, at_ns, ..unsafe { std::mem::zeroed() } }
+}
+
+fn timers(records: &[Wake]) -> Vec<Timer> {
+    let symbols = Symbols::parse("ffffffff81000000 t mine\n");
+    let timer = |event: Event| match event.what {
+        What::Expiry { timer } => timer,
+        other => panic!("{other:?}"),
+    };
+    gather(records, &symbols).into_iter().map(timer).collect()
+}
+
+fn wheel(at_ns: u64, now: u64, expires: u64) -> Wake {
+    let function = 0xffff_ffff_8100_0000;
+    Wake { function, now, expires, known: 1, timer: now, ..wake(WAKE_WHEEL, at_ns) }
+}
+
+#[test]
+fn a_timer_of_the_wheel_is_rounded_if_it_is_due_on_a_full_second() {
+    // 250 jiffies a second; CPU 2's are skewed by 6.
+    let mut all =
+        [wheel(0, 1_000, 999), wheel(1_000_000_000, 1_250, 1_250), wheel(2, 1_256, 1_256)];
+    all[2] = Wake { cpu: 2, at_ns: 1_024_000_000, ..all[2] };
+    let classes: Vec<Class> = timers(&all).iter().map(|timer| timer.class).collect();
+    assert_eq!(classes, [Class::Hard, Class::Rounded, Class::Rounded]);
+    let late = Wake { flags: WHEEL_DEFERRABLE, ..all[1] };
+    assert_eq!(timers(&[late])[0].class, Class::Deferrable);
+    assert_eq!(timers(&[late])[0].function, "mine");
+}
+
+#[test]
+fn a_timer_that_was_started_before_is_known_by_its_next_expiry() {
+    let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+    let known =
+        Wake { known: 1, pid: 5, name_low: name(b"sleeper\0"), timer: 3, ..wake(WAKE_HRTIMER, 20) };
+    let before = Wake { timer: 3, ..wake(WAKE_HRTIMER, 10) };
+    let other = Wake { timer: 4, ..wake(WAKE_HRTIMER, 15) };
+    let found = timers(&[before, other, Wake { slack_ns: 50_000, ..known }]);
+    let sleeper = Process { pid: Some(5), name: "sleeper".into() };
+    assert_eq!(found[0].process, Some(sleeper.clone()));
+    assert_eq!(found[2].process, Some(sleeper));
+    let classes: Vec<Class> = found.iter().map(|timer| timer.class).collect();
+    assert_eq!(classes, [Class::Slack, Class::Unknown, Class::Slack]);
+}
+
+#[test]
+fn workers_of_the_kernel_are_one_and_the_idle_task_is_nobody() {
+    let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+    let worker = Wake { known: 1, pid: 9, name_low: name(b"kworker/"), ..wake(WAKE_HRTIMER, 1) };
+    let idle = Wake { known: 1, pid: 0, name_low: name(b"swapper/"), ..wake(WAKE_HRTIMER, 2) };
+    let found = timers(&[worker, idle]);
+    assert_eq!(found[0].process, Some(Process { pid: None, name: "kworker".into() }));
+    assert_eq!(found[1].process, None);
+}
+
+#[test]
+fn events_are_in_the_order_of_time() {
+    let tick = |at_ns, cpu| Wake { cpu, number: WAKE_IRQ_TICK, ..wake(WAKE_IRQ, at_ns) };
+    let found = gather(&[tick(5, 0), tick(3, 1)], &Symbols::parse(""));
+    let expected = |cpu, at_ns| Event { cpu, at_ns, what: What::Irq { irq: Irq::Tick } };
+    assert_eq!(found, [expected(1, 3), expected(0, 5)]);
+}
