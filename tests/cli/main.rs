@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod doctor;
 mod emulator;
+mod idle;
 mod kernel;
 mod kernel_build;
 mod kernel_stack;

@@ -2,6 +2,7 @@
 //! `paratick idle`.
 
 use crate::{
+    errors::usage,
     input,
     options::{duration, Format, LabOptions, SideChoice},
     progress, signals,
@@ -70,6 +71,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return args.show(&recorded);
     }
     let sides = args.side.sides(&args.lab)?;
+    if !args.command.is_empty() && !args.lab.host.host.boots() {
+        return Err(usage(
+            "a command runs in a guest of the lab, and none is booted\n\
+             hint: start it yourself, or leave --host here out",
+        ));
+    }
     args.lab.check()?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;

@@ -4,7 +4,7 @@
 use crate::{symbols::function_address, tracefs::Tracefs};
 use anyhow::{bail, Context, Result};
 use aya::{
-    maps::{Array, RingBuf},
+    maps::{Array, MapData, RingBuf},
     programs::Program,
     Ebpf, EbpfLoader, Pod,
 };
@@ -29,14 +29,32 @@ pub fn load(object: &[u8], offsets: &[(&str, u32)], addresses: &[(&str, u64)]) -
     )
 }
 
-/// Takes what is in the ring `records`.
-pub fn drain<T: Pod>(ebpf: &mut Ebpf, into: &mut Vec<T>) -> Result<()> {
-    let map = ebpf.map_mut("records").context("no BPF map records")?;
-    let mut ring = RingBuf::try_from(map)?;
-    while let Some(bytes) = ring.next() {
-        into.push(record(&bytes)?);
+/// What was in the ring `records` of some programs.
+pub struct Records<T> {
+    /// One for all times: a new one over a ring that was read before takes what it finds at its
+    /// place for a record, although there is none yet.
+    ring: RingBuf<MapData>,
+    taken: Vec<T>,
+}
+
+impl<T: Pod> Records<T> {
+    pub fn of(ebpf: &mut Ebpf) -> Result<Records<T>> {
+        let map = ebpf.take_map("records").context("no BPF map records")?;
+        Ok(Records { ring: RingBuf::try_from(map)?, taken: Vec::new() })
     }
-    Ok(())
+
+    /// Takes what is in the ring, so that a long recording does not fill it.
+    pub fn drain(&mut self) -> Result<()> {
+        while let Some(bytes) = self.ring.next() {
+            self.taken.push(record(&bytes)?);
+        }
+        Ok(())
+    }
+
+    /// All that was taken.
+    pub fn taken(&self) -> &[T] {
+        &self.taken
+    }
 }
 
 fn record<T: Pod>(bytes: &[u8]) -> Result<T> {

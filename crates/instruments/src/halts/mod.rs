@@ -8,7 +8,11 @@ mod gather;
 mod program;
 mod raw;
 
-use crate::{bpf, clock::now_ns, Instrument};
+use crate::{
+    bpf::{self, Records},
+    clock::now_ns,
+    Instrument,
+};
 use anyhow::Result;
 use aya::Ebpf;
 pub use gather::waker;
@@ -25,7 +29,7 @@ pub struct HaltRecorder {
     ebpf: Ebpf,
     begun_ns: u64,
     rule: Option<Rule>,
-    records: Vec<Record>,
+    records: Records<Record>,
 }
 
 impl Instrument for HaltRecorder {
@@ -33,9 +37,10 @@ impl Instrument for HaltRecorder {
     type Reading = Halts;
 
     fn start() -> Result<HaltRecorder> {
-        let ebpf = program::load()?;
+        let mut ebpf = program::load()?;
+        let records = Records::of(&mut ebpf)?;
         let rule = rule_in(Path::new(PARAMETERS));
-        Ok(HaltRecorder { ebpf, begun_ns: now_ns(), rule, records: Vec::new() })
+        Ok(HaltRecorder { ebpf, begun_ns: now_ns(), rule, records })
     }
 
     /// All halts since the start that ended in a window that a guest marked; where none did, all.
@@ -55,16 +60,16 @@ impl Instrument for HaltRecorder {
             ended_ns: now_ns(),
             // One that was changed meanwhile is not the rule of this recording.
             rule: rule.filter(|_| rule == self.rule),
-            records: &self.records,
+            records: self.records.taken(),
         };
         Ok(gather(&recorded))
     }
 }
 
 impl HaltRecorder {
-    /// Takes what is in the ring, so that a long recording does not fill it.
+    /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
-        bpf::drain(&mut self.ebpf, &mut self.records)
+        self.records.drain()
     }
 }
 

@@ -8,7 +8,10 @@ mod gather;
 mod program;
 mod raw;
 
-use crate::{bpf, clock, tsc_offsets, Instrument};
+use crate::{
+    bpf::{self, Records},
+    clock, tsc_offsets, Instrument,
+};
 use anyhow::Result;
 use gather::gather;
 use paratick_core::noise::{Clock, HostNoise, Instant};
@@ -18,7 +21,7 @@ use raw::{Absence, NOISE_EXITS, NOISE_LOST};
 pub struct NoiseRecorder {
     programs: Programs,
     begun: Instant,
-    records: Vec<Absence>,
+    records: Records<Absence>,
 }
 
 impl Instrument for NoiseRecorder {
@@ -26,8 +29,9 @@ impl Instrument for NoiseRecorder {
     type Reading = HostNoise;
 
     fn start() -> Result<NoiseRecorder> {
-        let programs = Programs::load()?;
-        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), records: Vec::new() })
+        let mut programs = Programs::load()?;
+        let records = Records::of(&mut programs.ebpf)?;
+        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), records })
     }
 
     /// All exits since the start after which the guest was entered again.
@@ -48,15 +52,15 @@ impl Instrument for NoiseRecorder {
             tsc_offsets: tsc_offsets::read(),
             exits,
             vmm_end_unknown: !self.programs.sees_run,
-            absences: self.records.iter().map(gather).collect::<Result<_>>()?,
+            absences: self.records.taken().iter().map(gather).collect::<Result<_>>()?,
         })
     }
 }
 
 impl NoiseRecorder {
-    /// Takes what is in the ring, so that a long recording does not fill it.
+    /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
-        bpf::drain(&mut self.programs.ebpf, &mut self.records)
+        self.records.drain()
     }
 }
 

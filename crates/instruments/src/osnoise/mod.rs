@@ -9,7 +9,8 @@ mod program;
 mod raw;
 
 use crate::{
-    bpf, clock,
+    bpf::{self, Records},
+    clock,
     tracefs::{Instance, Tracefs},
     Instrument,
 };
@@ -29,7 +30,7 @@ pub struct OsnoiseRecorder {
     _tracer: Instance,
     ebpf: Ebpf,
     begun: Instant,
-    records: Vec<Noise>,
+    records: Records<Noise>,
 }
 
 impl Instrument for OsnoiseRecorder {
@@ -38,7 +39,8 @@ impl Instrument for OsnoiseRecorder {
 
     fn start() -> Result<OsnoiseRecorder> {
         let tracefs = Tracefs::open().context(program::WHAT)?;
-        let ebpf = program::load(&tracefs)?;
+        let mut ebpf = program::load(&tracefs)?;
+        let records = Records::of(&mut ebpf)?;
         let tracer = tracefs.instance("osnoise")?;
         // While all traces are off, it sleeps.
         tracer.set("tracing_on", 1)?;
@@ -47,7 +49,7 @@ impl Instrument for OsnoiseRecorder {
              hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
         )?;
         let begun = clock::with_tsc();
-        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records: Vec::new() })
+        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records })
     }
 
     /// All gaps from [`LEAD`] after the start on.
@@ -61,16 +63,16 @@ impl Instrument for OsnoiseRecorder {
             clock,
             begin_ns: self.begun.ns + LEAD.as_nanos() as u64,
             end_ns: clock.end.ns,
-            gaps: gather(&self.records),
+            gaps: gather(self.records.taken()),
         };
         Ok(noise.cut(0, u64::MAX))
     }
 }
 
 impl OsnoiseRecorder {
-    /// Takes what is in the ring, so that a long recording does not fill it.
+    /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
-        bpf::drain(&mut self.ebpf, &mut self.records)
+        self.records.drain()
     }
 }
 

@@ -8,7 +8,11 @@ mod gather;
 mod program;
 mod raw;
 
-use crate::{bpf, clock::now_ns, Instrument};
+use crate::{
+    bpf::{self, Records},
+    clock::now_ns,
+    Instrument,
+};
 use anyhow::{bail, Result};
 use aya::Ebpf;
 use gather::{gather, Recorded};
@@ -24,7 +28,7 @@ pub struct PollRecorder {
     ebpf: Ebpf,
     begun_ns: u64,
     rule: Option<Rule>,
-    records: Vec<Idling>,
+    records: Records<Idling>,
 }
 
 impl Instrument for PollRecorder {
@@ -32,16 +36,17 @@ impl Instrument for PollRecorder {
     type Reading = Halts;
 
     fn start() -> Result<PollRecorder> {
-        let ebpf = program::load()?;
+        let mut ebpf = program::load()?;
+        let records = Records::of(&mut ebpf)?;
         let rule = rule();
-        Ok(PollRecorder { ebpf, begun_ns: now_ns(), rule, records: Vec::new() })
+        Ok(PollRecorder { ebpf, begun_ns: now_ns(), rule, records })
     }
 
     /// All that ended since the start; the last state of each CPU is not among them.
     ///
     /// Fails if one could not be recorded, or this kernel's cpuidle is not one that we know.
     fn read(&mut self) -> Result<Halts> {
-        bpf::drain(&mut self.ebpf, &mut self.records)?;
+        self.records.drain()?;
         bpf::check_lost(&self.ebpf, POLL_LOST, "idle states", "record for a shorter time")?;
         if bpf::state(&self.ebpf, POLL_STRANGE)? != 0 {
             bail!(
@@ -55,7 +60,7 @@ impl Instrument for PollRecorder {
             ended_ns: now_ns(),
             // One that was changed meanwhile is not the rule of this recording.
             rule: now.filter(|_| now == self.rule),
-            records: &self.records,
+            records: self.records.taken(),
         };
         Ok(gather(&recorded))
     }

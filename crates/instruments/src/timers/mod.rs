@@ -8,7 +8,12 @@ mod gather;
 mod program;
 mod raw;
 
-use crate::{bpf, clock, symbols::Symbols, Instrument};
+use crate::{
+    bpf::{self, Records},
+    clock,
+    symbols::Symbols,
+    Instrument,
+};
 use anyhow::Result;
 use aya::Ebpf;
 use gather::gather;
@@ -21,7 +26,7 @@ use raw::{Wake, TIMERS_LOST};
 pub struct TimerRecorder {
     ebpf: Ebpf,
     begun: Instant,
-    records: Vec<Wake>,
+    records: Records<Wake>,
 }
 
 impl Instrument for TimerRecorder {
@@ -29,8 +34,9 @@ impl Instrument for TimerRecorder {
     type Reading = GuestWakeups;
 
     fn start() -> Result<TimerRecorder> {
-        let ebpf = program::load()?;
-        Ok(TimerRecorder { ebpf, begun: clock::with_tsc(), records: Vec::new() })
+        let mut ebpf = program::load()?;
+        let records = Records::of(&mut ebpf)?;
+        Ok(TimerRecorder { ebpf, begun: clock::with_tsc(), records })
     }
 
     /// Fails if something could not be recorded: a wake-up would have the wrong cause.
@@ -45,15 +51,15 @@ impl Instrument for TimerRecorder {
             begin_ns: clock.begin.ns,
             end_ns: clock.end.ns,
             cpus: cpus.count() as u32,
-            events: gather(&self.records, &Symbols::read()?),
+            events: gather(self.records.taken(), &Symbols::read()?),
         })
     }
 }
 
 impl TimerRecorder {
-    /// Takes what is in the ring, so that a long recording does not fill it.
+    /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
-        bpf::drain(&mut self.ebpf, &mut self.records)
+        self.records.drain()
     }
 }
 

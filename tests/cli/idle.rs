@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick idle`, of a recording: it boots nothing.
+
+use crate::support::paratick;
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-idle.json");
+
+fn explained(options: &[&str]) -> String {
+    let mut idle = paratick(&["idle", "--recording", RECORDING]);
+    let output = idle.args(options).assert().success();
+    String::from_utf8(output.get_output().stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_recording_says_what_keeps_the_guest_busy() {
+    insta::assert_snapshot!(explained(&[]));
+}
+
+#[test]
+fn programs_get_every_round() {
+    let report: serde_json::Value =
+        serde_json::from_str(&explained(&["--format", "json"])).unwrap();
+    assert_eq!(report["schema"], "paratick-idle/1");
+    assert_eq!(report["summary"]["unexplained"], 0);
+    let exits = |of: &str| -> u64 {
+        let all = report[of].as_array().unwrap().iter();
+        let one = |one: &serde_json::Value| -> u64 {
+            one["exits"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
+        };
+        all.map(one).sum()
+    };
+    assert_eq!((exits("rounds"), exits("offenders")), (88, 88));
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_a_hint() {
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-noise.json");
+    let output = paratick(&["idle", "--recording", other]).assert().code(2);
+    let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(error.contains("no recording of wake-ups"), "{error}");
+    assert!(error.contains("hint: give a file that `paratick idle --save` wrote"), "{error}");
+}
+
+#[test]
+fn this_machine_is_asked_for_one_side() {
+    let output = paratick(&["idle", "--host", "here", "--side", "both"]).assert().code(2);
+    let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(error.contains("hint: give --side host"), "{error}");
+}
