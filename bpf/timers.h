@@ -18,7 +18,7 @@
 #define WAKE_IRQ	1	/* number is one of the interrupts below */
 #define WAKE_DEVICE	2	/* number is Linux's of a device's interrupt, with its name */
 #define WAKE_HRTIMER	3	/* one expires: function; slack; who started it */
-#define WAKE_WHEEL	4	/* the same of the wheel: function; flags; jiffies; who started it */
+#define WAKE_WHEEL	4	/* the same of the wheel, with its flags and jiffies */
 #define WAKE_WORK	5	/* a work is queued: function */
 #define WAKE_WAKING	6	/* a task is woken: number; the name is who wakes it */
 #define WAKE_RUN	7	/* the idle task gives way to a task: number, name */

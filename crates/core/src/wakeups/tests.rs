@@ -198,7 +198,10 @@ proptest! {
     #[test]
     fn each_exit_is_in_one_round(
         events in proptest::collection::vec((0u32..2, 0..END, any_what()), 0..60),
-        exits in proptest::collection::vec((0u32..2, 0..END, 0..20_000_000u64, any::<bool>()), 0..60),
+        exits in proptest::collection::vec(
+            (0u32..2, 0..END, 0..20_000_000u64, any::<bool>()),
+            0..60,
+        ),
         window in (0..END / 2, END / 2..END),
     ) {
         let mut guest = guest(events);
