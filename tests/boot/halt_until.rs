@@ -98,7 +98,8 @@ fn timers_are_as_late_as_without_it() {
     for ((before, after), wait) in before.iter().zip(&after).zip(waits) {
         // On a busy CPU the lab has seen 13 µs.  The emulator's CPUs take turns of about 1 ms: in
         // either mode up to six waits in a row were that late.
-        let limit = before.percentile(98) + 20.0;
+        // A kernel that looks for mistakes of its own takes several times as long for everything.
+        let limit = before.percentile(98) + f64::max(20.0, before.percentile(98) / 2.0);
         assert!(after.percentile(98) <= limit, "{wait}: {} of {limit}", after.percentile(98));
         assert!(after.most() <= before.most() + TICK_US, "{wait}: {}", after.most());
     }
