@@ -132,7 +132,7 @@ fn timers_go_on_when_ticks_end_on_a_busy_cpu() {
     let host = host_for(kernel(), 2, &[]);
     let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
     let late = late(&guest, "", "400 nanosleep busy lost");
-    assert!(late.percentile(95) <= 100.0 && late.most() <= 60.0 * TICK_US);
+    assert!(late.percentile(95) <= 500.0 && late.most() <= 60.0 * TICK_US);
     assert_eq!(said(&guest, &format!("cat {STATE}/active")), "0-1");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

@@ -4,11 +4,11 @@
 use crate::support::{base_kernel, compile, guest_on, host_for, kernel, PATIENCE};
 use paratick_bench::{
     noise::Sides,
-    wakeups::{record, Recorded},
+    wakeups::{record, Load},
 };
 use paratick_core::{
     cause::Cause,
-    wakeups::{offenders, rounds, summary, Class, Offender, Source, Summary},
+    wakeups::{offenders, rounds, summary, with_slack, Class, Offender, Saving, Source, Summary},
 };
 use paratick_machine::{guest::Guest, host::Host};
 use std::time::Duration;
@@ -17,10 +17,21 @@ const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idl
 const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ticker");
 const TIME: Duration = Duration::from_secs(5);
 
-fn recorded(host: &Host, guest: &Guest, command: &[&str]) -> (Recorded, Summary, Vec<Offender>) {
+struct Found {
+    sums: Summary,
+    offenders: Vec<Offender>,
+    /// With three times the ticker's period of slack.
+    saving: Saving,
+}
+
+const SLACK: u64 = 150_000_000;
+
+fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) -> Found {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
     let both = Sides { host: true, guest: true };
-    let recorded = record(host, guest, both, TIME, &command, PATIENCE).unwrap();
+    let names = ["ticker".to_string()].into();
+    let load = Load { command: &command, slack: slack.map(|slack| (&names, slack)) };
+    let recorded = record(host, guest, both, TIME, load, PATIENCE).unwrap();
     let (Some(seen), Some(woken)) = (&recorded.host, &recorded.guest) else {
         panic!("both sides were asked");
     };
@@ -35,7 +46,8 @@ fn recorded(host: &Host, guest: &Guest, command: &[&str]) -> (Recorded, Summary,
     assert_eq!(offenders.iter().map(Offender::all_exits).sum::<u64>(), sums.all_exits());
     assert!(sums.all_exits() > 0);
     assert_eq!(sums.idle_entries, sums.exits[&Cause::Halt], "each idle period is one halt");
-    (recorded, sums, offenders)
+    let saving = with_slack(woken, &rounds, SLACK);
+    Found { sums, offenders, saving }
 }
 
 fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
@@ -51,7 +63,7 @@ fn who_wakes_a_guest_is_named_with_its_exits() {
     for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick")] {
         let host = host_for(image.clone(), 2, &[]);
         let guest = guest_on(&host, image, 2, mode, &[]);
-        let (_, _, offenders) = recorded(&host, &guest, &[TICKER, "50000000", "1"]);
+        let Found { offenders, .. } = recorded(&host, &guest, &[TICKER, "50000000", "1"], None);
         let ticker = of_program(&offenders, "ticker");
         let Source::Timer { timer } = &ticker.source else { panic!("{ticker:?}") };
         assert_eq!((timer.function.as_str(), timer.class), ("hrtimer_wakeup", Class::Slack));
@@ -74,12 +86,43 @@ fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
     compile(PROGRAM, TICKER);
     let host = host_for(kernel(), 2, &[]);
     let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
-    let (_, _, offenders) = recorded(&host, &guest, &[TICKER, "50000000", "1", "pass"]);
+    let argv = [TICKER, "50000000", "1", "pass"];
+    let Found { offenders, .. } = recorded(&host, &guest, &argv, None);
     let ticker = of_program(&offenders, "ticker");
     assert!((98..=101).contains(&ticker.expiries), "{}", ticker.expiries);
     let both = 2 * ticker.expiries;
     assert!((both * 95 / 100..=both + 2).contains(&ticker.wakeups), "{ticker:?}");
     assert!(ticker.exits[&Cause::Ipi] * 100 >= ticker.expiries * 95, "{ticker:?}");
     guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Three periods of slack: it sleeps for up to four, and then wakes up with another timer if there
+/// is one.
+#[test]
+fn what_slack_saves_is_predicted() {
+    compile(PROGRAM, TICKER);
+    let host = host_for(kernel(), 2, &[]);
+    for mode in ["tickless", "paratick"] {
+        let found = |slack| {
+            let guest = guest_on(&host, kernel(), 2, mode, &[]);
+            // The same slack that programs have: 50 us.
+            let found = recorded(&host, &guest, &[TICKER, "50000000"], slack);
+            guest.shutdown().unwrap();
+            found
+        };
+        let Found { saving, .. } = found(None);
+        let Found { sums, offenders, .. } = found(Some(SLACK));
+        let counted = of_program(&offenders, "ticker").expiries;
+        println!("{mode}: {saving:?}; counted {counted}, {} exits", sums.all_exits());
+        assert!(saving.predicted_expiries * 2 < saving.expiries, "{saving:?}");
+        let within = |predicted: f64, counted: u64| {
+            // What the rest of the guest does differs from boot to boot.
+            let off = (predicted - counted as f64).abs();
+            assert!(off <= 0.15 * counted as f64 + 10.0, "{mode}: {predicted} for {counted}");
+        };
+        within(saving.predicted_expiries as f64, counted);
+        within(saving.predicted_exits, sums.all_exits());
+    }
     host.shutdown().unwrap();
 }

@@ -21,14 +21,15 @@ fn selftest(name: &str, append: &[&str], options: &str) -> ExecResult {
     // In memory: a page of it that came over 9p in the middle would let the host's clock leap.
     let line = format!("cp {program} /tmp/selftest && /tmp/selftest {options}");
     let result = host.exec(sh(&line).timeout(PATIENCE)).unwrap();
-    println!("{name} {append:?} {options}\n{}", text(&result.stdout));
+    let (said, error) = (text(&result.stdout), text(&result.stderr));
+    println!("{name} {append:?} {options}\n{said}{error}");
     host.shutdown().unwrap();
     result
 }
 
 fn passes(name: &str, append: &[&str], options: &str) {
     let result = selftest(name, append, options);
-    assert_eq!(result.code, 0, "{}", text(&result.stdout));
+    assert_eq!(result.code, 0, "{}{}", text(&result.stdout), text(&result.stderr));
     assert!(text(&result.stdout).contains(" fail:0 "));
 }
 

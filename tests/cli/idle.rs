@@ -33,6 +33,14 @@ fn programs_get_every_round() {
 }
 
 #[test]
+fn what_slack_would_save_is_told_if_asked() {
+    let told = explained(&["--slack", "300ms"]);
+    let (_, table) = told.split_once("With a timer slack of 300 ms for ticker\n").unwrap();
+    assert!(table.contains("Their timers that expired    4          1\n"), "{table}");
+    assert!(!explained(&[]).contains("slack of"));
+}
+
+#[test]
 fn what_is_no_recording_is_refused_with_a_hint() {
     let other = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-noise.json");
     let output = paratick(&["idle", "--recording", other]).assert().code(2);

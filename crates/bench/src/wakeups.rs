@@ -7,10 +7,16 @@ use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
 use paratick_instruments::{noise::NoiseRecorder, timers::TimerRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 /// Before a recording counts: timers that were started earlier have no known owner.
 const LEAD: Duration = Duration::from_secs(1);
+
+/// More of it for a command, which is loaded first.
+const LOADING: Duration = Duration::from_secs(2);
 
 /// After it, for what ends the recording itself.
 const TAIL: Duration = Duration::from_millis(100);
@@ -23,7 +29,16 @@ pub struct Recorded {
     pub process: Option<u32>,
 }
 
-/// Records a guest for `time` while `command` runs in it, or nothing.
+/// What happens in a guest while it is recorded.
+#[derive(Clone, Copy, Default)]
+pub struct Load<'a> {
+    /// Runs in the background, if it is not empty.
+    pub command: &'a [String],
+    /// Processes that get another timer slack at the beginning, by their names, and which.
+    pub slack: Option<(&'a BTreeSet<String>, u64)>,
+}
+
+/// Records a guest for `time`.
 ///
 /// `limit` is in wall-clock time.  A command that ends earlier has failed if its code is not 0.
 pub fn record(
@@ -31,7 +46,7 @@ pub fn record(
     guest: &Guest,
     sides: Sides,
     time: Duration,
-    command: &[String],
+    load: Load,
     limit: Duration,
 ) -> Result<Recorded> {
     if sides.host {
@@ -40,17 +55,16 @@ pub fn record(
     if sides.guest {
         guest.start::<TimerRecorder>()?;
     }
-    let seconds = (LEAD + time + TAIL).as_secs_f64().to_string();
-    let argv = match command {
-        [] => vec!["sleep".into(), seconds],
-        _ => beside(&seconds, command),
-    };
-    let result = guest.exec(Exec::new(argv).timeout(limit.max(LEAD + time + STEP_LIMIT)))?;
+    let lead = if load.command.is_empty() { LEAD } else { LEAD + LOADING };
+    let seconds = (lead + time + TAIL).as_secs_f64().to_string();
+    let result =
+        guest.exec(Exec::new(load.argv(&seconds)).timeout(limit.max(lead + time + STEP_LIMIT)))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
         bail!("the command failed with code {}: {}", result.code, said.trim());
     }
-    let woken = if sides.guest { Some(cut(guest.read::<TimerRecorder>()?, time)) } else { None };
+    let woken =
+        if sides.guest { Some(cut(guest.read::<TimerRecorder>()?, lead, time)) } else { None };
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
     let pid = guest.pid();
     if let (Some(seen), true) = (&seen, sides.guest) {
@@ -59,12 +73,30 @@ pub fn record(
     Ok(Recorded { host: seen, guest: woken, process: Some(pid) })
 }
 
-/// A command in the background, in a session of its own that ends with the recording.
-fn beside(seconds: &str, command: &[String]) -> Vec<String> {
-    const SCRIPT: &str = "time=$1; shift; setsid \"$@\" </dev/null >/dev/null & \
-         sleep \"$time\"; kill -- -$! 2>/dev/null || wait $!";
-    let words = ["sh", "-c", SCRIPT, "sh", seconds].map(String::from);
-    words.into_iter().chain(command.iter().cloned()).collect()
+/// The command has a session of its own, which ends with the recording.
+const SCRIPT: &str = r#"
+    time=$1 slack=$2 names=$3; shift 3
+    [ $# = 0 ] || setsid "$@" </dev/null >/dev/null &
+    [ -z "$slack" ] || sleep 0.3
+    for task in ${slack:+/proc/[0-9]*/task/[0-9]*}; do
+        read -r name <$task/comm 2>/dev/null || continue
+        case "/$names/" in */"$name"/*) echo $slack >/proc/${task##*/}/timerslack_ns ;; esac
+    done
+    sleep "$time"
+    [ $# = 0 ] || kill -- -$! 2>/dev/null || wait $!
+"#;
+
+impl Load<'_> {
+    fn argv(&self, seconds: &str) -> Vec<String> {
+        let (names, slack) = match self.slack {
+            Some((names, slack)) => {
+                (Vec::from_iter(names.iter().cloned()).join("/"), slack.to_string())
+            }
+            None => Default::default(),
+        };
+        let words = ["sh", "-c", SCRIPT, "sh", seconds, &slack, &names].map(String::from);
+        words.into_iter().chain(self.command.iter().cloned()).collect()
+    }
 }
 
 /// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
@@ -81,15 +113,15 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
     }
     let woken = guest.as_mut().map(TimerRecorder::read).transpose()?;
     Ok(Recorded {
-        guest: woken.map(|woken| cut(woken, time)),
+        guest: woken.map(|woken| cut(woken, LEAD, time)),
         host: host.as_mut().map(NoiseRecorder::read).transpose()?,
         process: None,
     })
 }
 
 /// What came before stays: it may have woken what comes in the window.
-fn cut(mut woken: GuestWakeups, time: Duration) -> GuestWakeups {
-    woken.begin_ns = (woken.begin_ns + LEAD.as_nanos() as u64).min(woken.end_ns);
+fn cut(mut woken: GuestWakeups, lead: Duration, time: Duration) -> GuestWakeups {
+    woken.begin_ns = (woken.begin_ns + lead.as_nanos() as u64).min(woken.end_ns);
     woken.end_ns = (woken.begin_ns + time.as_nanos() as u64).min(woken.end_ns);
     woken
 }

@@ -11,17 +11,18 @@ use anyhow::{bail, Result};
 use clap::Args as Arguments;
 use paratick_bench::{
     noise::Sides,
-    wakeups::{record, record_here, Recorded},
+    wakeups::{record, record_here, Load, Recorded},
 };
 use paratick_core::{
     event::Events,
     noise::Absence,
-    wakeups::{offenders, rounds, summary, Offender, Round, Summary},
+    units::Nanos,
+    wakeups::{offenders, rounds, summary, with_slack, Offender, Round, Saving, Summary},
 };
 use paratick_machine::spec::Clock;
 use paratick_view::tables::wakeups as tables;
 use serde::Serialize;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, time::Duration};
 
 /// Say what wakes a guest that should be idle, and what each wake-up costs in exits
 ///
@@ -40,11 +41,17 @@ pub struct Args {
     time: Duration,
     #[command(flatten)]
     side: SideChoice,
+    /// Predict what this much timer slack would save for processes that sleep
+    #[arg(long, value_name = "TIME")]
+    slack: Option<Nanos>,
+    /// Then give it to them in another guest, and count
+    #[arg(long, requires = "slack")]
+    confirm: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "confirm", "command"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -68,7 +75,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 format!("it is no recording of wake-ups: {error}\n{hint}"),
             )
         })?;
-        return args.show(&recorded);
+        return args.show(&Report::of(&recorded, args.slack));
     }
     let sides = args.side.sides(&args.lab)?;
     if !args.command.is_empty() && !args.lab.host.host.boots() {
@@ -77,19 +84,36 @@ pub fn run(args: &Args) -> Result<ExitCode> {
              hint: start it yourself, or leave --host here out",
         ));
     }
+    if args.confirm && !(sides.host && sides.guest) {
+        return Err(usage(
+            "what slack saves is counted from both sides\n\
+             hint: leave --side and --host here out",
+        ));
+    }
     args.lab.check()?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
-    let recorded = progress::during(|events| args.record(sides, events))?;
+    let recorded = progress::during(|events| args.record(sides, None, events))?;
     if let Some(file) = &args.save {
         input::keep(file, &recorded)?;
     }
-    args.show(&recorded)
+    let mut report = Report::of(&recorded, args.slack);
+    if let (true, Some(saving)) = (args.confirm, &report.saving) {
+        let slack = Some((&saving.processes, saving.slack_ns));
+        let again = progress::during(|events| args.record(sides, slack, events))?;
+        report.counted = Report::of(&again, args.slack).saving;
+    }
+    args.show(&report)
 }
 
 impl Args {
-    fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
+    fn record(
+        &self,
+        sides: Sides,
+        slack: Option<(&BTreeSet<String>, u64)>,
+        events: Events,
+    ) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;
             if recorded.host.as_ref().is_some_and(|host| host.absences.is_empty()) {
@@ -102,15 +126,15 @@ impl Args {
         }
         let plan = self.lab.plan(Clock::Leaping, events)?;
         let (host, guest) = plan.boot(events)?;
-        let recorded = record(&host, &guest, sides, self.time, &self.command, self.timeout)?;
+        let load = Load { command: &self.command, slack };
+        let recorded = record(&host, &guest, sides, self.time, load, self.timeout)?;
         guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)
     }
 
-    fn show(&self, recorded: &Recorded) -> Result<ExitCode> {
-        let report = Report::of(recorded);
-        self.format.print(&report, || report.text())?;
+    fn show(&self, report: &Report) -> Result<ExitCode> {
+        self.format.print(report, || report.text())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -125,12 +149,16 @@ struct Report<'a> {
     /// Where no guest was asked: all exits of all VMs.
     absences: &'a [Absence],
     window_ns: u64,
+    /// What --slack would save.
+    saving: Option<Saving>,
+    /// … and what there was with it.
+    counted: Option<Saving>,
     #[serde(skip)]
     with_host: bool,
 }
 
 impl Report<'_> {
-    fn of(recorded: &Recorded) -> Report<'_> {
+    fn of(recorded: &Recorded, slack: Option<Nanos>) -> Report<'_> {
         let host = recorded.host.as_ref();
         let Some(guest) = &recorded.guest else {
             let clock = host.map(|host| host.clock);
@@ -141,6 +169,8 @@ impl Report<'_> {
                 rounds: Vec::new(),
                 absences: host.map_or(&[], |host| &host.absences),
                 window_ns: clock.map_or(0, |clock| clock.end.ns.saturating_sub(clock.begin.ns)),
+                saving: None,
+                counted: None,
                 with_host: true,
             };
         };
@@ -149,6 +179,8 @@ impl Report<'_> {
         Report {
             schema: SCHEMA,
             offenders: offenders(&rounds),
+            saving: slack.map(|slack| with_slack(guest, &rounds, slack.0)),
+            counted: None,
             rounds,
             absences: &[],
             window_ns: summary.window_ns,
@@ -163,7 +195,11 @@ impl Report<'_> {
         };
         let in_all = tables::summary(summary, self.with_host).text();
         let who = tables::offenders(&self.offenders, self.window_ns, self.with_host).text();
-        format!("{in_all}\n{who}")
+        let saving = self.saving.as_ref().map_or(String::new(), |saving| {
+            let counted = self.counted.as_ref();
+            format!("\n{}", tables::saving(saving, counted, self.with_host).text())
+        });
+        format!("{in_all}\n{who}{saving}")
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod offenders;
 mod recording;
+mod replay;
 mod rounds;
 
 pub use offenders::{offenders, summary, Offender, Summary};
 pub use recording::{Class, Event, GuestWakeups, Irq, Process, Timer, What};
+pub use replay::{with_slack, Saving};
 pub use rounds::{rounds, Round, Source};
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub struct Round {
     pub woke_ns: u64,
     pub end_ns: u64,
     pub source: Source,
-    /// Not the CPU on which the source is: another one that it has woken in turn.
+    /// Another CPU than the source's, which it has woken in turn, or a tick that goes on for it.
     pub passed_on: bool,
     /// Of all timers that expired in it, the tick apart.
     pub timers: Vec<Timer>,
@@ -100,6 +100,7 @@ pub fn rounds(guest: &GuestWakeups, host: Option<(&HostNoise, u32)>) -> Vec<Roun
             continue;
         }
         let (source, passed_on) = match direct(&events) {
+            Direct::Is(Source::Tick) => goes_on(&rounds, &rounds[index]),
             Direct::Is(source) => (source, false),
             Direct::From { task, irq } => {
                 passed(guest, &rounds, rounds[index].cpu, &events, task, irq)
@@ -233,6 +234,22 @@ fn direct(events: &[&Event]) -> Direct {
         },
     };
     Direct::Is(source)
+}
+
+/// A tick that has not stopped since the CPU was woken by something else is for that.
+fn goes_on(rounds: &[Round], tick: &Round) -> (Source, bool) {
+    let before = rounds.iter().find(|round| {
+        round.cpu == tick.cpu && round.end_ns == tick.begin_ns && round.begin_ns < tick.begin_ns
+    });
+    match before {
+        Some(round)
+            if tick.woke_ns - round.woke_ns < SHORT_NS
+                && !matches!(round.source, Source::Awake | Source::Nothing | Source::Tick) =>
+        {
+            (round.source.clone(), true)
+        }
+        _ => (Source::Tick, false),
+    }
 }
 
 /// What another CPU had been woken by that woke this one.

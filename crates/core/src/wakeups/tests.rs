@@ -179,6 +179,39 @@ fn processes_of_one_name_are_one_offender() {
     assert_eq!(sleep.source.process().unwrap().pid, None);
 }
 
+/// Every 10 ms, a process that sleeps on one CPU; `others` wake it, too.
+fn slept(slack_ns: u64, others: &[u64]) -> Saving {
+    let mine = Timer { class: Class::Slack, ..timer("hrtimer_wakeup", Some((5, "sleeper"))) };
+    let woken = |at: u64, timer: &Timer| {
+        [(0, at, irq(Irq::Timer)), (0, at + 1, expiry(timer)), (0, at + 500_000, What::Idle)]
+    };
+    let other = timer("other", None);
+    let mut events: Vec<(u32, u64, What)> = vec![(0, 1, What::Idle)];
+    events.extend((1..100).flat_map(|turn| woken(turn * 10_000_000, &mine)));
+    events.extend(others.iter().flat_map(|at| woken(*at, &other)));
+    let guest = guest(events);
+    with_slack(&guest, &rounds(&guest, None), slack_ns)
+}
+
+#[test]
+fn with_more_slack_a_sleeper_sleeps_longer() {
+    let now = slept(50_000, &[]);
+    assert_eq!((now.expiries, now.predicted_expiries), (99, 99));
+    assert_eq!(now.processes, ["sleeper".to_string()].into());
+    // 9.95 ms of sleep and 10 ms of slack; at the end there is no time for another one.
+    let then = slept(10_000_000, &[]);
+    assert!((49..=50).contains(&then.predicted_expiries), "{then:?}");
+}
+
+#[test]
+fn with_slack_a_timer_takes_another_ones_wake_up() {
+    // 5 ms after each of its own.
+    let others: Vec<u64> = (1..100).map(|turn| turn * 10_000_000 + 5_000_000).collect();
+    let then = slept(6_000_000, &others);
+    // Each time it is due 0.05 ms before the other one's next wake-up.
+    assert!((98..=99).contains(&then.predicted_expiries), "{then:?}");
+}
+
 fn any_what() -> impl Strategy<Value = What> {
     prop_oneof![
         Just(What::Idle),

@@ -2,13 +2,13 @@
 //! What wakes a guest: how often in all, and by whom.
 
 use crate::{
-    number::{count, decimal, nanos, plural},
+    number::{count, decimal, list, nanos, or_nothing, plural},
     table::Table,
 };
 use paratick_core::{
     cause::Cause,
     noise::{Absence, Class},
-    wakeups::{Offender, Source, Summary},
+    wakeups::{Offender, Saving, Source, Summary},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,7 +122,8 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
     }
     table.note(
         "Numbers are for each second. A timer that another one had woken the CPU for counts as an \
-         expiry only. A wake-up that is passed on to another CPU counts for who began it.",
+         expiry only. A wake-up that is passed on to another CPU counts for who began it, and so \
+         does a tick that goes on for it.",
     );
     if with_host {
         table.note(
@@ -134,6 +135,27 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
         table.note(format!("{} more wake it less; JSON has them.", plural(more, "source")));
     }
     table
+}
+
+/// What more slack would save, and where that was tried, what it saved.
+pub fn saving(saving: &Saving, counted: Option<&Saving>, with_host: bool) -> Table {
+    let names: Vec<String> = saving.processes.iter().cloned().collect();
+    let caption = match names.is_empty() {
+        true => "No process has a timer with slack".into(),
+        false => format!("With a timer slack of {} for {}", nanos(saving.slack_ns), list(&names)),
+    };
+    let mut table = Table::new(caption, ["", "Now", "Predicted", "Counted"]);
+    let mut row = |name: &str, now: u64, predicted: f64, counted: Option<u64>| {
+        let counted = or_nothing(counted, |number| count(number as f64));
+        table.row(name, [count(now as f64), count(predicted.round()), counted]);
+    };
+    let expiries = counted.map(|counted| counted.expiries);
+    row("Their timers that expired", saving.expiries, saving.predicted_expiries as f64, expiries);
+    if with_host {
+        let exits = counted.map(|counted| counted.exits);
+        row("VM exits", saving.exits, saving.predicted_exits, exits);
+    }
+    table.without_empty_columns()
 }
 
 /// The VMs of a host, as it alone sees them.
