@@ -89,11 +89,15 @@ fn no_timer_is_lost_or_late_by_a_tick_whatever_happens() {
         for (all, late) in [(&mut before, one), (&mut after, other)] {
             all.count += late.count;
             all.most = all.most.max(late.most);
+            all.of_10000 = all.of_10000.max(late.of_10000);
         }
         host.shutdown().unwrap();
         println!("so far {before:?}, {after:?}");
-        assert!(after.most <= before.most.max(TICK_NS) + TICK_NS, "{before:?}, {after:?}");
         seed += 1;
     }
     assert!(before.count > 2000 && after.count > 2000, "{before:?}, {after:?}");
+    // Only at the end: the waiters wait for each other, too, and with the same numbers the worst of
+    // one run differs by several ms from boot to boot, in either mode.
+    assert!(after.most <= before.most + TICK_NS, "{before:?}, {after:?}");
+    assert!(after.of_10000 <= before.of_10000 + TICK_NS, "{before:?}, {after:?}");
 }
