@@ -2,7 +2,8 @@
 //! Tests that boot real kernels under emulation; `make test-boot` runs them, two at a time.
 //!
 //! `PARATICK_TEST_KERNEL` names a bzImage to use instead of the one with the series, and
-//! `PARATICK_TEST_BASE_KERNEL` one instead of that without.
+//! `PARATICK_TEST_BASE_KERNEL` one instead of that without.  With `PARATICK_TEST_SLOW=4` a kernel
+//! may take four times as long.
 
 mod baseline;
 mod bench;

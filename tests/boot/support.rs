@@ -29,6 +29,12 @@ pub fn kernel() -> PathBuf {
     }
 }
 
+/// How many times as long as usual a kernel that looks for mistakes of its own may take:
+/// `PARATICK_TEST_SLOW`, or 1.
+pub fn slowness() -> u32 {
+    std::env::var("PARATICK_TEST_SLOW").map_or(1, |times| times.parse().expect("a number"))
+}
+
 pub fn tools() -> Tools {
     Tools::find(&mut |_| {}).expect("what a lab is made of")
 }

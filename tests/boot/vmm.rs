@@ -5,8 +5,13 @@
 mod guest;
 mod qemus;
 
+use crate::support::slowness;
 use guest::{in_section, Beat};
 use qemus::{Cpu, Qemus};
+
+fn slow() -> u64 {
+    slowness().into()
+}
 
 /// Virtual ticks and own ones of the busy CPU, in each of these intervals: 25 in 100 ms are right.
 fn has_its_tick(beats: &[Beat], from_ms: u64) {
@@ -14,7 +19,7 @@ fn has_its_tick(beats: &[Beat], from_ms: u64) {
     let mut count = 0;
     for pair in judged {
         let (ms, ticks) = (pair[1].ms - pair[0].ms, pair[1].all_ticks() - pair[0].all_ticks());
-        assert!(ticks * 5 >= ms, "{ticks} ticks in {ms} ms: {pair:?}");
+        assert!(ticks * 5 * slow() >= ms, "{ticks} ticks in {ms} ms: {pair:?}");
         count += 1;
     }
     assert!(count >= 5, "too few to judge: {beats:?}");
@@ -22,9 +27,10 @@ fn has_its_tick(beats: &[Beat], from_ms: u64) {
 
 /// Of the busy CPU, and only those that the host delivered.
 fn has_virtual_ticks(beats: &[Beat]) -> bool {
-    beats
-        .windows(2)
-        .all(|pair| (pair[1].virtual_ticks - pair[0].virtual_ticks) * 5 >= pair[1].ms - pair[0].ms)
+    beats.windows(2).all(|pair| {
+        let ticks = pair[1].virtual_ticks - pair[0].virtual_ticks;
+        ticks * 5 * slow() >= pair[1].ms - pair[0].ms
+    })
 }
 
 /// Neither CPU stalled, and no sleep ended late.
@@ -33,9 +39,9 @@ fn loses_no_timer(beats: &[Beat]) {
     // while it waits for the machine's disk.
     assert!(beats[0].late_us < 3_000_000, "a sleep ended late: {:?}", beats[0]);
     for pair in beats.windows(2) {
-        assert!(pair[1].ms - pair[0].ms < 150, "a pause: {pair:?}");
-        assert!(pair[1].slept > 50, "the sleeper has not slept: {pair:?}");
-        assert!(pair[1].late_us < 50_000, "a sleep ended late: {pair:?}");
+        assert!(pair[1].ms - pair[0].ms < 150 * slow(), "a pause: {pair:?}");
+        assert!(pair[1].slept * slow() > 50, "the sleeper has not slept: {pair:?}");
+        assert!(pair[1].late_us < 50_000 * slow(), "a sleep ended late: {pair:?}");
     }
 }
 
