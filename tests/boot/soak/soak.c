@@ -211,7 +211,8 @@ static void *switch_ticks(void *arg)
 static void *plug(void *arg)
 {
 	uint64_t random = (uintptr_t)arg;
-	char path[64];
+	/* The report names it when this thread has ended. */
+	static char path[64];
 
 	while (now() < end) {
 		snprintf(path, sizeof(path), CPUS "cpu%d/online",
