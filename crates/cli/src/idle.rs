@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
     if let Some(file) = &args.recording {
         let text = input::text("explain", file, "a file that `paratick idle --save` wrote")?;
-        let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
+        let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
             let hint = "hint: give a file that `paratick idle --save` wrote";
             input::wrong(
                 "explain",
@@ -76,6 +76,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 format!("it is no recording of wake-ups: {error}\n{hint}"),
             )
         })?;
+        // Somebody may have put it together by hand.
+        if let Some(guest) = &mut recorded.guest {
+            guest.events.sort_by_key(|event| event.at_ns);
+        }
         return args.show(&Report::of(&recorded, args.slack));
     }
     let sides = args.side.sides(&args.lab)?;

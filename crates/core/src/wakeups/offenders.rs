@@ -143,7 +143,7 @@ pub fn summary(guest: &GuestWakeups, rounds: &[Round]) -> Summary {
         let mut idle_since = None;
         for event in its.filter(|event| window.contains(&event.at_ns)) {
             if let Some(since) = idle_since.take() {
-                idle_ns += event.at_ns - since;
+                idle_ns += event.at_ns.saturating_sub(since);
             }
             let irq = match &event.what {
                 What::Idle => {

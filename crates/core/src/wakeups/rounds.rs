@@ -13,6 +13,9 @@ use std::{collections::BTreeMap, fmt};
 /// woken that CPU.
 const SHORT_NS: u64 = 10_000_000;
 
+/// A CPU that is woken wakes up sooner than that.
+const LATELY_NS: u64 = 100_000_000;
+
 /// What wakes a CPU, or keeps it awake.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
@@ -100,7 +103,7 @@ pub fn rounds(guest: &GuestWakeups, host: Option<(&HostNoise, u32)>) -> Vec<Roun
             continue;
         }
         let (source, passed_on) = match direct(&events) {
-            Direct::Is(Source::Tick) => goes_on(&rounds, &rounds[index]),
+            Direct::Is(Source::Tick) => goes_on(&rounds, index),
             Direct::Is(source) => (source, false),
             Direct::From { task, irq } => {
                 passed(guest, &rounds, rounds[index].cpu, &events, task, irq)
@@ -137,12 +140,13 @@ fn of_cpu<'a>(
         .enumerate()
         .map(|(index, edge)| {
             let span = edge[0]..edge[1];
-            let within: Vec<&Event> =
-                events.iter().copied().filter(|event| span.contains(&event.at_ns)).collect();
+            let first = events.partition_point(|event| event.at_ns < span.start);
+            let within = &events[first..];
+            let within = &within[..within.partition_point(|event| event.at_ns < span.end)];
             let mut exits = BTreeMap::new();
             let mut slept = false;
-            let its = |begin: i64| begin >= span.start as i64 && begin < span.end as i64;
-            for one in away.iter().filter(|away| its(away.begin)) {
+            let first = away.partition_point(|away| away.begin < span.start as i64);
+            for one in away[first..].iter().take_while(|away| away.begin < span.end as i64) {
                 *exits.entry(one.absence.cause).or_default() += 1;
                 slept |= one.absence.class == Class::Halt && one.absence.blocked_ns > 0;
             }
@@ -151,16 +155,16 @@ fn of_cpu<'a>(
                 begin_ns: span.start,
                 woke_ns: match host {
                     Some(_) => span.start,
-                    None => woke(&within).map_or(span.start, |event| event.at_ns),
+                    None => woke(within).map_or(span.start, |event| event.at_ns),
                 },
                 end_ns: span.end,
                 source: if index == 0 { Source::Awake } else { Source::Nothing },
                 passed_on: false,
-                timers: timers(&within).into_iter().filter(|timer| !timer.is_tick()).collect(),
+                timers: timers(within).into_iter().filter(|timer| !timer.is_tick()).collect(),
                 exits,
                 slept,
             };
-            (round, within)
+            (round, within.to_vec())
         })
         .collect()
 }
@@ -237,13 +241,13 @@ fn direct(events: &[&Event]) -> Direct {
 }
 
 /// A tick that has not stopped since the CPU was woken by something else is for that.
-fn goes_on(rounds: &[Round], tick: &Round) -> (Source, bool) {
-    let before = rounds.iter().find(|round| {
-        round.cpu == tick.cpu && round.end_ns == tick.begin_ns && round.begin_ns < tick.begin_ns
-    });
-    match before {
+fn goes_on(rounds: &[Round], index: usize) -> (Source, bool) {
+    let tick = &rounds[index];
+    // Those of a CPU are one after the other.
+    let before = index.checked_sub(1).map(|before| &rounds[before]);
+    match before.filter(|before| before.cpu == tick.cpu) {
         Some(round)
-            if tick.woke_ns - round.woke_ns < SHORT_NS
+            if tick.woke_ns.saturating_sub(round.woke_ns) < SHORT_NS
                 && !matches!(round.source, Source::Awake | Source::Nothing | Source::Tick) =>
         {
             (round.source.clone(), true)
@@ -268,8 +272,10 @@ fn passed(
     let ran = until(&|what| matches!(what, What::Run { .. }));
     let came = until(&|what| matches!(what, What::Irq { .. }));
     let last = |until: u64, is: &dyn Fn(&What) -> bool| {
-        let before = guest.events.iter().rev().skip_while(|event| event.at_ns > until);
-        before.filter(|event| event.cpu != cpu).find(|event| is(&event.what))
+        let before = guest.events.partition_point(|event| event.at_ns <= until);
+        let lately = |event: &&Event| until - event.at_ns.min(until) < LATELY_NS;
+        let mut before = guest.events[..before].iter().rev().take_while(lately);
+        before.find(|event| event.cpu != cpu && is(&event.what))
     };
     let waking = task.and_then(|task| {
         last(ran, &|what| matches!(what, What::Waking { task: woken, .. } if *woken == task))
@@ -280,10 +286,10 @@ fn passed(
         None => Source::Nothing,
     };
     let Some(sender) = waking.or_else(sent) else { return (unknown, false) };
-    let its = |round: &&Round| {
-        round.cpu == sender.cpu && (round.begin_ns..round.end_ns).contains(&sender.at_ns)
-    };
-    match (rounds.iter().find(its), &sender.what) {
+    let place =
+        rounds.partition_point(|round| (round.cpu, round.begin_ns) <= (sender.cpu, sender.at_ns));
+    let its = |round: &&Round| round.cpu == sender.cpu;
+    match (rounds[..place].last().filter(its), &sender.what) {
         (Some(round), _)
             if sender.at_ns.saturating_sub(round.woke_ns) < SHORT_NS
                 && !matches!(round.source, Source::Awake | Source::Nothing) =>
