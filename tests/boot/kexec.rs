@@ -15,6 +15,17 @@ exec </dev/console >/dev/console 2>&1
 then=$(sed -n 's/.*then=\([a-z]*\).*/\1/p' /proc/cmdline)
 echo "kernel that will $then: active $(cat /sys/devices/system/cpu/virtual_tick/active)"
 echo "kernel that will $then: $(AGENT workload ticks --work 500)"
+record() { # where KVM writes about the first CPU's exits
+    perl -e 'open M, "<", "/dev/cpu/0/msr"; sysseek M, 0x4b564d11, 0; sysread M, $where, 8;
+        printf "%x", unpack "Q", $where'
+}
+echo "kernel that will $then: record $(record)"
+if [ $then != end ]; then
+    mount -t tracefs tracefs /sys/kernel/tracing
+    echo osnoise >/sys/kernel/tracing/current_tracer
+    sleep 2
+    echo "kernel that will $then: record $(record)"
+fi
 load() { # FLAGS COMMAND-LINE
     perl -e 'open K, "<", $ARGV[0] or die; $line = "$ARGV[2]\0";
         syscall(320, fileno K, -1, length $line, $line, $ARGV[1] + 4)
@@ -63,6 +74,9 @@ fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
         .map(|(_, said)| said.trim())
         .collect();
     assert_eq!(lines[0], format!("active {active}"));
+    // Nobody writes into the memory of this kernel for the one before.
+    assert_eq!(lines[2], "record 0");
+    assert!(kernel_that_will == "end" || lines[3] != "record 0", "{lines:?}");
     let report: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
     let ticks = report["virtual_ticks"].as_array().unwrap().iter();
     let busy = ticks.map(|n| n.as_u64().unwrap()).max().unwrap();

@@ -70,3 +70,13 @@ fn a_deadline_that_is_kept_through_60_races_is_neither_lost_nor_early() {
 fn a_host_told_not_to_offers_no_halt_with_a_deadline() {
     assert_eq!(selftest("halt_until_test", &["kvm.halt_until=0"], "").code, SKIPPED);
 }
+
+#[test]
+fn a_guest_s_record_has_each_exit_and_all_of_the_time() {
+    passes("exit_record_test", &[], "");
+}
+
+#[test]
+fn a_host_told_not_to_offers_no_exit_records() {
+    assert_eq!(selftest("exit_record_test", &["kvm.exit_record=0"], "").code, SKIPPED);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What osnoise says in a guest whose host tells it of its exits.
+
+use crate::support::{base_kernel, guest_on, host_for, kernel, sh, text};
+use paratick_machine::{guest::Guest, host::Host};
+use std::collections::HashMap;
+
+/// One `sample_parts`: when it was written, by the guest's TSC, and its fields.
+struct Gap {
+    tsc: i64,
+    fields: HashMap<String, u64>,
+}
+
+const PARTS: [&str; 9] = ["nmi", "irq", "softirq", "thread", "hv", "vmm", "blocked", "steal", "hw"];
+
+impl Gap {
+    fn get(&self, name: &str) -> u64 {
+        self.fields[name]
+    }
+
+    fn exits(&self) -> u64 {
+        self.get("light") + self.get("heavy") + self.get("halts")
+    }
+
+    /// osnoise's own rule.
+    fn is_hardware_s(&self) -> bool {
+        self.get("interference") == 0 && self.get("hw") >= 1000
+    }
+}
+
+/// Lets osnoise run in the guest for a second and a half; all that it has written.
+fn osnoise(guest: &Guest) -> String {
+    let script =
+        "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
+        echo x86-tsc >trace_clock && echo 4096 >buffer_size_kb && \
+        for e in sample_threshold sample_parts; do \
+        if [ -d events/osnoise/$e ]; then echo 1 >events/osnoise/$e/enable; fi; done && \
+        echo osnoise >current_tracer && sleep 1.5 && echo 0 >tracing_on && cat trace && \
+        echo nop >current_tracer";
+    let result = guest.exec(sh(script)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+    text(&result.stdout).to_string()
+}
+
+/// The stamp of a line of the trace: `TASK-PID [CPU] FLAGS STAMP: EVENT: ...`.
+fn stamp(line: &str, event: &str) -> Option<i64> {
+    let before = line.split_once(&format!(": {event}:"))?.0;
+    before.rsplit_once(' ')?.1.parse().ok()
+}
+
+fn gaps(trace: &str) -> Vec<Gap> {
+    let gap = |line: &str| {
+        let tsc = stamp(line, "sample_parts")?;
+        let words: Vec<_> = line.split_once("sample_parts:")?.1.split_whitespace().collect();
+        let pairs =
+            words.windows(2).filter_map(|pair| Some((pair[0].to_string(), pair[1].parse().ok()?)));
+        Some(Gap { tsc, fields: pairs.collect() })
+    };
+    trace.lines().filter_map(gap).collect()
+}
+
+/// Those of the first period: what happens between two is in no gap.
+fn of_one_period(trace: &str) -> Vec<Gap> {
+    let end = trace.lines().find_map(|line| {
+        let before = line.split_once(": 1000000 ")?.0;
+        before.rsplit_once(' ')?.1.parse::<i64>().ok()
+    });
+    gaps(trace).into_iter().filter(|gap| end.is_none_or(|end| gap.tsc < end)).collect()
+}
+
+fn check_sums(gaps: &[Gap]) {
+    for gap in gaps {
+        let sum: u64 = PARTS.iter().map(|part| gap.get(part)).sum();
+        assert_eq!(sum, gap.get("duration"), "{:?}", gap.fields);
+    }
+}
+
+/// Starts to trace exits, by the host's TSC.
+fn watch_exits(host: &Host) {
+    let script =
+        "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
+        echo x86-tsc >trace_clock && echo 8192 >buffer_size_kb && \
+        echo 1 >events/kvm/kvm_exit/enable";
+    assert_eq!(host.exec(sh(script)).unwrap().code, 0);
+}
+
+/// When the vCPU's exits were, by the guest's TSC.
+fn exits(host: &Host) -> Vec<i64> {
+    let script = "echo 0 >/sys/kernel/tracing/tracing_on; \
+        mount -t debugfs none /sys/kernel/debug 2>/dev/null; \
+        cat /sys/kernel/debug/kvm/*/vcpu0/tsc-offset && cat /sys/kernel/tracing/trace";
+    let result = host.exec(sh(script)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+    let said = text(&result.stdout);
+    let (offset, trace) = said.split_once('\n').unwrap();
+    let offset: i64 = offset.parse().unwrap();
+    trace.lines().filter_map(|line| Some(stamp(line, "kvm_exit")? + offset)).collect()
+}
+
+/// Exits from the first gap on, as host and guest have them.  One while osnoise writes of a gap is
+/// in the next, so it may be the last one but some with which both end.
+fn up_to_the_end(gaps: &[Gap], exits: &[i64]) -> (u64, u64) {
+    let until = |last: usize| {
+        let there = |&&tsc: &&i64| gaps[0].tsc < tsc && tsc <= gaps[last].tsc;
+        let in_guest = gaps[1..=last].iter().map(Gap::exits).sum();
+        (exits.iter().filter(there).count() as u64, in_guest)
+    };
+    let mut ends = (gaps.len() - 5..gaps.len()).rev().map(until);
+    ends.find(|(on_host, in_guest)| on_host == in_guest).unwrap_or(until(gaps.len() - 1))
+}
+
+/// Each gap's parts add up, each exit is in the gap in which it was, and what stock osnoise calls
+/// hardware is gone.
+#[test]
+fn each_gap_is_split_and_each_exit_is_in_one() {
+    for (mode, fewest) in [("tickless", 300), ("paratick", 150)] {
+        let host = host_for(kernel(), 1, &[]);
+        let guest = guest_on(&host, kernel(), 1, mode, &[]);
+        watch_exits(&host);
+        let trace = osnoise(&guest);
+        let exits = exits(&host);
+        check_sums(&gaps(&trace));
+        let gaps = of_one_period(&trace);
+        let (on_host, in_guest) = up_to_the_end(&gaps, &exits);
+        let hardware = gaps.iter().filter(|gap| gap.is_hardware_s()).count();
+        let stock = gaps.iter().filter(|gap| gap.get("interference") == 0).count();
+        let of_exits = gaps.iter().filter(|gap| gap.exits() > 0).count();
+        println!(
+            "{mode}: {} gaps, {of_exits} of them with exits, {stock} without interference, \
+             {hardware} of hardware; {in_guest} exits of {on_host}",
+            gaps.len()
+        );
+        assert!(gaps.len() >= fewest, "{mode}: {}", gaps.len());
+        assert_eq!(in_guest, on_host, "{mode}");
+        assert!(hardware * 20 <= gaps.len(), "{mode}: {hardware} of {}", gaps.len());
+        assert!(trace.contains("STEAL"), "{}", &trace[..2000]);
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
+/// A host that does not tell, or a guest that does not ask: osnoise is what it was.
+#[test]
+fn without_a_record_osnoise_is_as_it_was() {
+    for (image, append) in [(base_kernel(), vec![]), (kernel(), vec!["no-exit-record"])] {
+        let host = host_for(image, 1, &[]);
+        let guest = guest_on(&host, kernel(), 1, "tickless", &append);
+        let trace = osnoise(&guest);
+        let gaps = trace.lines().filter(|line| stamp(line, "sample_threshold").is_some());
+        let hardware = gaps.filter(|line| line.ends_with("interference 0")).count();
+        println!("{append:?}: {hardware} gaps without interference");
+        assert!(hardware > 100, "{hardware}");
+        assert!(!trace.contains("sample_parts:") && !trace.contains("STEAL"));
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
+/// A VMM that does not know the MSR restores a guest without it.
+#[test]
+fn a_record_that_was_lost_is_asked_for_again() {
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let script =
+        "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
+        mknod /tmp/msr c 202 0 && echo osnoise >current_tracer && sleep 2.5 && \
+        printf '\\0\\0\\0\\0\\0\\0\\0\\0' | \
+        dd of=/tmp/msr bs=8 count=1 seek=$((0x4b564d11)) oflag=seek_bytes conv=notrunc 2>&1 && \
+        sleep 3 && cat trace && echo nop >current_tracer";
+    let result = guest.exec(sh(script)).unwrap();
+    let said = text(&result.stdout);
+    assert_eq!(result.code, 0, "{said}{}", text(&result.stderr));
+    // TASK, CPU, flags, time; runtime, noise, share, longest, five counters; light exits.
+    let light: Vec<u64> = (said.lines().filter(|line| line.contains(" 1000000 ")))
+        .map(|line| line.split_whitespace().nth(13).unwrap().parse().unwrap())
+        .collect();
+    println!("{said}{light:?}");
+    let [first, .., last] = light[..] else { panic!("{light:?}") };
+    let least = *light.iter().min().unwrap();
+    assert!(first > 500 && least < first - 100 && last > 500, "{light:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
