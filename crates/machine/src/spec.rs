@@ -51,8 +51,22 @@ pub struct Emulation {
     /// CPUs that are busy at the same time share virtual time, as if the emulator ran them in
     /// parallel; else the instructions of all are added up.
     pub parallel_clock: bool,
+    /// With the parallel clock: by how many instructions a busy CPU is ahead of others at most.
+    /// None: the emulator's default, which is faster.
+    pub round: Option<u32>,
+    /// With the parallel clock: time that is taken from a CPU.
+    pub stall: Option<Stall>,
     /// Count world switches in the emulator ([`crate::host::Host::world_switches`] says where).
     pub count_world_switches: bool,
+}
+
+/// Whenever the machine's time is a multiple of `every_ns`, a pCPU that is busy executes nothing
+/// for `ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    pub cpu: u32,
+    pub ns: u64,
+    pub every_ns: u64,
 }
 
 /// How an emulated host's time passes while nothing runs in it.

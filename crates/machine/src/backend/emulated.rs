@@ -5,7 +5,7 @@ use super::emulator::spawn;
 use crate::{
     accel::Accel,
     link::HOST,
-    spec::{disk_file, Backend, Clock, HostFacts, HostSpec, Start},
+    spec::{disk_file, Backend, Clock, Emulation, HostFacts, HostSpec, Stall, Start},
 };
 use anyhow::{bail, Result};
 use paratick_build::{
@@ -121,6 +121,18 @@ fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
     parameters
 }
 
+/// Options of the parallel clock.
+fn parallel(emulation: &Emulation) -> String {
+    if !emulation.parallel_clock {
+        return String::new();
+    }
+    let round = emulation.round.map_or(String::new(), |round| format!(",round={round}"));
+    let stall = emulation.stall.map_or(String::new(), |Stall { cpu, ns, every_ns }| {
+        format!(",stall={ns},stall-every={every_ns},stall-cpu={cpu}")
+    });
+    format!(",parallel=on{round}{stall}")
+}
+
 /// The whole command line, the program first.
 fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     let mut line = vec![tools.qemu.display().to_string()];
@@ -142,7 +154,7 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
                 0 => String::new(),
                 ns => format!(",vmexit={ns}"),
             };
-            let parallel = if spec.emulation.parallel_clock { ",parallel=on" } else { "" };
+            let parallel = parallel(&spec.emulation);
             add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
             add(&["-cpu", EMULATED_CPU]);
             if let Some(plugin) = plugin(spec, tools) {
