@@ -166,3 +166,25 @@ fn a_prediction_that_comes_true_is_applied() {
     assert!(stderr.contains("applied: none (none)\n"), "{stderr}");
     assert!(stderr.contains("1.000 predicted"), "{stderr}");
 }
+
+#[test]
+fn what_was_recorded_of_a_vm_that_ends_is_kept() {
+    let agent = tools().agent.display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("halts.json");
+    let ending = format!(
+        "{agent} workload sleep --work 200 && echo 1 >/proc/sys/kernel/sysrq && \
+         echo o >/proc/sysrq-trigger; sleep 60"
+    );
+    let mut tune = Command::cargo_bin("paratick").unwrap();
+    tune.args(["tune", "halt-poll", "--mode", "tickless", "--kernel"]).arg(kernel());
+    tune.arg("--save").arg(&saved).args(["--", "sh", "-c", &ending]);
+    let output = tune.timeout(PATIENCE).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    println!("{stdout}{stderr}");
+    assert_eq!(output.status.code(), Some(69), "{stdout}\n{stderr}");
+    assert!(stderr.contains("the recording ended early, with "), "{stderr}");
+    assert!(stdout.contains("What each rule would have cost"), "{stdout}");
+    let halts: Halts = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
+    assert!(Tally::of_all(&halts).halts >= 200, "{stderr}");
+}

@@ -9,6 +9,7 @@ use paratick_core::{
     units::{Hz, Nanos},
     workload::Report,
 };
+use paratick_machine::host::Host;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,17 @@ pub struct EmulatorWindow {
     /// Sequence number of the window since the host's boot, from 0.
     pub window: u64,
     pub cpus: Vec<HostCpuSample>,
+}
+
+/// All that the emulator counted since the host's boot; none where it does not count.
+pub fn emulator_counted(host: &Host) -> Result<Option<Vec<EmulatorWindow>>> {
+    let Some(file) = host.world_switches() else { return Ok(None) };
+    match fs_err::read_to_string(file) {
+        Ok(text) => emulator_windows(&text).map(Some),
+        // The plugin may make its file with the first window.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Vec::new())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reads the plugin's output; a last line without its end is not there yet.

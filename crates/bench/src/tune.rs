@@ -9,7 +9,7 @@ use paratick_core::{
 };
 use paratick_instruments::{halts::HaltRecorder, polls::PollRecorder};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// What the guests do while their halts are recorded.
 pub enum Load<'a> {
@@ -24,13 +24,32 @@ const WINDOW: u32 = 0xff_ffff;
 /// Wall-clock limit of what takes no time.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
+/// The command failed, or its guest ended; what was recorded until then.
+#[derive(Debug)]
+pub struct Interrupted(pub Halts);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let halts: usize = self.0.vcpus.iter().map(|vcpu| vcpu.halts.len()).sum();
+        write!(f, "the recording ended early, with {halts} halts")
+    }
+}
+
 /// The halts of all vCPUs, as KVM sees them.
 ///
-/// An error where no vCPU halted: there is nothing to learn from.
+/// An error where no vCPU halted: there is nothing to learn from; and one with [`Interrupted`]
+/// where the command failed.
 pub fn record(host: &Host, load: &Load) -> Result<Halts> {
     host.start::<HaltRecorder>()?;
     match load {
-        Load::Command { guest, argv, limit } => run(guest, argv, *limit)?,
+        Load::Command { guest, argv, limit } => {
+            if let Err(error) = run(guest, argv, *limit) {
+                return match host.read::<HaltRecorder>() {
+                    Ok(halts) => Err(error.context(Interrupted(halts))),
+                    Err(_) => Err(error),
+                };
+            }
+        }
         Load::Time(time) => {
             let seconds = time.as_secs_f64().to_string();
             let exec = Exec::new(["sleep", &seconds]).timeout(*time + STEP_LIMIT);

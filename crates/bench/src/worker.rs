@@ -141,7 +141,7 @@ impl CountingHost {
     /// Forgets the windows of earlier guests.
     fn begin(&mut self) -> Result<()> {
         self.host.counting_start()?;
-        self.before = self.emulator_windows()?.map_or(0, |windows| windows.len());
+        self.before = sample::emulator_counted(&self.host)?.map_or(0, |windows| windows.len());
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl CountingHost {
         let windows = self.host.windows()?;
         // The emulator cannot tell windows apart that are open at the same time.
         let emulator = match guests {
-            [_] => self.emulator_windows()?,
+            [_] => sample::emulator_counted(&self.host)?,
             _ => None,
         };
         let emulator = emulator.as_deref().map(|all| &all[self.before.min(all.len())..]);
@@ -177,17 +177,6 @@ impl CountingHost {
             Ok((run.done(), sample))
         };
         runs.iter().map(sample_of).collect()
-    }
-
-    /// All that the emulator counted since the host's boot; none where it does not count.
-    fn emulator_windows(&self) -> Result<Option<Vec<sample::EmulatorWindow>>> {
-        let Some(file) = self.host.world_switches() else { return Ok(None) };
-        match fs_err::read_to_string(file) {
-            Ok(text) => sample::emulator_windows(&text).map(Some),
-            // The plugin may make its file with the first window.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Vec::new())),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
-use paratick_bench::tune::{self, Load};
+use paratick_bench::tune::{self, Interrupted, Load};
 use paratick_core::{
     event::Events,
     halts::{
@@ -78,16 +78,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(file) = &options.recording {
         let text = input::text("replay", file, "a file that `paratick tune --save` wrote")?;
         let halts: Halts = serde_json::from_str(&text).map_err(|error| {
-            input::wrong("replay", file, format!("it is no recording: {error}"))
+            let hint = "hint: give a file that `paratick tune --save` wrote";
+            input::wrong("replay", file, format!("it is no recording of halts: {error}\n{hint}"))
         })?;
         return show(options, &halts).map(|_| ExitCode::SUCCESS);
     }
     options.check()?;
     let (subject, halts) = progress::during(|events| {
         let subject = Subject::boot(options, events)?;
-        let halts = subject.record()?;
+        let halts = subject.record();
         Ok((subject, halts))
     })?;
+    let halts = halts.or_else(|error| keep(options, error))?;
     if let Some(file) = &options.save {
         input::keep(file, &halts)?;
     }
@@ -95,6 +97,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let code = if options.apply { apply(&subject, &judged, &halts)? } else { ExitCode::SUCCESS };
     subject.end()?;
     Ok(code)
+}
+
+/// What was recorded until it failed is shown and saved all the same.
+fn keep(options: &Options, error: anyhow::Error) -> Result<Halts> {
+    if let Some(Interrupted(halts)) = error.downcast_ref() {
+        if let Some(file) = &options.save {
+            input::keep(file, halts)?;
+        }
+        show(options, halts)?;
+    }
+    Err(error)
 }
 
 impl Options {

@@ -24,7 +24,7 @@ pub use run::RunHalts;
 pub use tally::Tally;
 pub use verdict::{Claim, Verdict};
 pub use verify::{fill_limits, verify, Difference, Known, NotVerified, Verified};
-pub use window::{Past, Window};
+pub use window::{known, Past, Window};
 
 #[cfg(test)]
 mod goals;
