@@ -8,7 +8,10 @@ use paratick_bench::{
 };
 use paratick_core::{
     cause::Cause,
-    wakeups::{offenders, rounds, summary, with_slack, Class, Offender, Saving, Source, Summary},
+    wakeups::{
+        advice, offenders, rounds, summary, with_slack, Class, Knob, Offender, Round, Saving,
+        Source, Summary, Trial,
+    },
 };
 use paratick_machine::{guest::Guest, host::Host};
 use std::time::Duration;
@@ -22,15 +25,20 @@ struct Found {
     offenders: Vec<Offender>,
     /// With three times the ticker's period of slack.
     saving: Saving,
+    rounds: Vec<Round>,
 }
 
 const SLACK: u64 = 150_000_000;
 
 fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) -> Found {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
-    let both = Sides { host: true, guest: true };
     let names = ["ticker".to_string()].into();
-    let load = Load { command: &command, slack: slack.map(|slack| (&names, slack)) };
+    let slack = slack.map(|slack| (&names, slack));
+    recorded_with(host, guest, Load { command: &command, slack, knobs: &[] })
+}
+
+fn recorded_with(host: &Host, guest: &Guest, load: Load) -> Found {
+    let both = Sides { host: true, guest: true };
     let recorded = record(host, guest, both, TIME, load, PATIENCE).unwrap();
     let (Some(seen), Some(woken)) = (&recorded.host, &recorded.guest) else {
         panic!("both sides were asked");
@@ -47,7 +55,7 @@ fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) ->
     assert!(sums.all_exits() > 0);
     assert_eq!(sums.idle_entries, sums.exits[&Cause::Halt], "each idle period is one halt");
     let saving = with_slack(woken, &rounds, SLACK);
-    Found { sums, offenders, saving }
+    Found { sums, offenders, saving, rounds }
 }
 
 fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
@@ -116,13 +124,44 @@ fn what_slack_saves_is_predicted() {
         let counted = of_program(&offenders, "ticker").expiries;
         println!("{mode}: {saving:?}; counted {counted}, {} exits", sums.all_exits());
         assert!(saving.predicted_expiries * 2 < saving.expiries, "{saving:?}");
-        let within = |predicted: f64, counted: u64| {
-            // What the rest of the guest does differs from boot to boot.
-            let off = (predicted - counted as f64).abs();
-            assert!(off <= 0.15 * counted as f64 + 10.0, "{mode}: {predicted} for {counted}");
-        };
-        within(saving.predicted_expiries as f64, counted);
-        within(saving.predicted_exits, sums.all_exits());
+        assert_close(saving.predicted_expiries as f64, counted);
+        assert_close(saving.predicted_exits, sums.all_exits());
+    }
+    host.shutdown().unwrap();
+}
+
+/// What the rest of the guest does differs from boot to boot.
+fn assert_close(predicted: f64, counted: u64) {
+    let off = (predicted - counted as f64).abs();
+    assert!(off <= 0.15 * counted as f64 + 10.0, "{predicted} for {counted}");
+}
+
+/// Nothing runs in it but its kernel: what ends most of that is found, predicted, and counted.
+#[test]
+fn what_settings_save_is_predicted() {
+    let host = host_for(kernel(), 2, &[]);
+    let [watchdog, compaction] =
+        ["boot:tsc=nowatchdog", "sysctl:vm.compaction_proactiveness=0"].map(|knob| knob.parse());
+    let knobs: Vec<Knob> = vec![watchdog.unwrap(), compaction.unwrap()];
+    let found = |mode: &str, append: &[&str], knobs: &[Knob]| {
+        let guest = guest_on(&host, kernel(), 2, mode, append);
+        let found = recorded_with(&host, &guest, Load { knobs, ..Load::default() });
+        guest.shutdown().unwrap();
+        found
+    };
+    let Found { rounds, .. } = found("tickless", &[], &[]);
+    let told: Vec<Knob> = advice(&rounds).into_iter().map(|one| one.knob).collect();
+    assert!(knobs.iter().all(|knob| told.contains(knob)), "{told:?}");
+    let paratick: Knob = "mode:paratick".parse().unwrap();
+    let trials = [
+        (knobs.clone(), found("tickless", &["tsc=nowatchdog"], &knobs)),
+        (vec![paratick], found("paratick", &[], &[])),
+    ];
+    for (knobs, with) in trials {
+        let trial = Trial::predict(&rounds, &knobs);
+        println!("{trial:?}; counted {}", with.sums.all_exits());
+        assert!(with.sums.all_exits() * 2 < trial.exits, "{trial:?}");
+        assert_close(trial.predicted_exits.unwrap() as f64, with.sums.all_exits());
     }
     host.shutdown().unwrap();
 }

@@ -55,3 +55,37 @@ fn this_machine_is_asked_for_one_side() {
     let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
     assert!(error.contains("hint: give --side host"), "{error}");
 }
+
+#[test]
+fn what_settings_would_save_is_told_if_asked() {
+    let told = explained(&["--try", "mode:paratick"]);
+    let (_, table) = told.split_once("With mode:paratick\n").unwrap();
+    assert!(table.contains("VM exits"), "{table}");
+    let unknown = explained(&["--try", "boot:quiet"]);
+    assert!(unknown.contains("it is not known what one of the settings ends"), "{unknown}");
+    let report: serde_json::Value =
+        serde_json::from_str(&explained(&["--try", "boot:quiet", "--format", "json"])).unwrap();
+    assert_eq!(report["trial"]["exits"], 88);
+    assert_eq!(report["trial"]["predicted_exits"], serde_json::Value::Null);
+}
+
+#[test]
+fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
+    let refused = |options: &[&str], hint: &str| {
+        let mut idle = paratick(&["idle"]);
+        let output = idle.args(options).assert().code(2);
+        let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+        assert!(error.contains(hint), "{error}");
+    };
+    refused(
+        &["--try", "vm.swappiness=1"],
+        "hint: give sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE",
+    );
+    refused(&["--confirm"], "hint: say what to try, with --slack or --try");
+    refused(&["--try", "boot:quiet", "--confirm", "--side", "guest"], "hint: leave --side");
+    let base = ["--kernel", "6.12-base", "--mode", "tickless", "--confirm"];
+    refused(
+        &[&base[..], &["--try", "mode:paratick"]].concat(),
+        "hint: choose periodic or tickless",
+    );
+}

@@ -3,7 +3,10 @@
 
 use crate::noise::{check_joined, Sides, STEP, STEP_LIMIT};
 use anyhow::{bail, Result};
-use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
+use paratick_core::{
+    noise::HostNoise,
+    wakeups::{GuestWakeups, Knob},
+};
 use paratick_instruments::{noise::NoiseRecorder, timers::TimerRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use serde::{Deserialize, Serialize};
@@ -36,6 +39,8 @@ pub struct Load<'a> {
     pub command: &'a [String],
     /// Processes that get another timer slack at the beginning, by their names, and which.
     pub slack: Option<(&'a BTreeSet<String>, u64)>,
+    /// Set at the beginning.
+    pub knobs: &'a [Knob],
 }
 
 /// Records a guest for `time`.
@@ -61,7 +66,7 @@ pub fn record(
         guest.exec(Exec::new(load.argv(&seconds)).timeout(limit.max(lead + time + STEP_LIMIT)))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!("the command failed with code {}: {}", result.code, said.trim());
+        bail!("what runs in the guest failed with code {}: {}", result.code, said.trim());
     }
     let woken =
         if sides.guest { Some(cut(guest.read::<TimerRecorder>()?, lead, time)) } else { None };
@@ -75,7 +80,12 @@ pub fn record(
 
 /// The command has a session of its own, which ends with the recording.
 const SCRIPT: &str = r#"
-    time=$1 slack=$2 names=$3; shift 3
+    time=$1 slack=$2 names=$3 settings=$4; shift 4
+    set -f
+    for setting in $settings; do
+        echo "${setting#*=}" >"/proc/sys/${setting%%=*}" || exit 1
+    done
+    set +f
     [ $# = 0 ] || setsid "$@" </dev/null >/dev/null &
     [ -z "$slack" ] || sleep 0.3
     for task in ${slack:+/proc/[0-9]*/task/[0-9]*}; do
@@ -94,8 +104,19 @@ impl Load<'_> {
             }
             None => Default::default(),
         };
-        let words = ["sh", "-c", SCRIPT, "sh", seconds, &slack, &names].map(String::from);
+        let settings: Vec<String> = self.knobs.iter().filter_map(setting).collect();
+        let settings = settings.join(" ");
+        let words =
+            ["sh", "-c", SCRIPT, "sh", seconds, &slack, &names, &settings].map(String::from);
         words.into_iter().chain(self.command.iter().cloned()).collect()
+    }
+}
+
+/// As a file below /proc/sys, and what goes there.
+fn setting(knob: &Knob) -> Option<String> {
+    match knob {
+        Knob::Sysctl { key, value } => Some(format!("{}={value}", key.replace('.', "/"))),
+        Knob::Boot(_) | Knob::Mode(_) => None,
     }
 }
 

@@ -17,7 +17,10 @@ use paratick_core::{
     event::Events,
     noise::Absence,
     units::Nanos,
-    wakeups::{offenders, rounds, summary, with_slack, Offender, Round, Saving, Summary},
+    wakeups::{
+        advice, offenders, rounds, summary, with_slack, Advice, Knob, Offender, Round, Saving,
+        Summary, Trial,
+    },
 };
 use paratick_machine::spec::Clock;
 use paratick_view::tables::wakeups as tables;
@@ -44,8 +47,13 @@ pub struct Args {
     /// Predict what this much timer slack would save for processes that sleep
     #[arg(long, value_name = "TIME")]
     slack: Option<Nanos>,
-    /// Then give it to them in another guest, and count
-    #[arg(long, requires = "slack")]
+    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE
+    ///
+    /// It is the guest's.  Several make one prediction.
+    #[arg(long = "try", value_name = "SETTING", conflicts_with = "slack")]
+    knobs: Vec<Knob>,
+    /// Then try it in another guest, and count
+    #[arg(long)]
     confirm: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
@@ -80,7 +88,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if let Some(guest) = &mut recorded.guest {
             guest.events.sort_by_key(|event| event.at_ns);
         }
-        return args.show(&Report::of(&recorded, args.slack));
+        return args.show(&Report::of(&recorded, args));
     }
     let sides = args.side.sides(&args.lab)?;
     if !args.command.is_empty() && !args.lab.host.host.boots() {
@@ -89,34 +97,53 @@ pub fn run(args: &Args) -> Result<ExitCode> {
              hint: start it yourself, or leave --host here out",
         ));
     }
-    if args.confirm && !(sides.host && sides.guest) {
-        return Err(usage(
-            "what slack saves is counted from both sides\n\
-             hint: leave --side and --host here out",
-        ));
-    }
+    args.check_confirm(sides)?;
     args.lab.check()?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
-    let recorded = progress::during(|events| args.record(sides, None, events))?;
+    let recorded = progress::during(|events| args.record(sides, None, &[], events))?;
     if let Some(file) = &args.save {
         input::keep(file, &recorded)?;
     }
-    let mut report = Report::of(&recorded, args.slack);
-    if let (true, Some(saving)) = (args.confirm, &report.saving) {
-        let slack = Some((&saving.processes, saving.slack_ns));
-        let again = progress::during(|events| args.record(sides, slack, events))?;
-        report.counted = Report::of(&again, args.slack).saving;
+    let mut report = Report::of(&recorded, args);
+    if args.confirm {
+        let slack = report.saving.as_ref().map(|saving| (&saving.processes, saving.slack_ns));
+        let again = progress::during(|events| args.record(sides, slack, &args.knobs, events))?;
+        let counted = Report::of(&again, args);
+        if let (Some(trial), Some(counted)) = (&mut report.trial, &counted.trial) {
+            trial.counted_exits = Some(counted.exits);
+        }
+        report.counted = counted.saving;
     }
     args.show(&report)
 }
 
 impl Args {
+    fn check_confirm(&self, sides: Sides) -> Result<()> {
+        if self.confirm && self.slack.is_none() && self.knobs.is_empty() {
+            return Err(usage(
+                "there is nothing to confirm\n\
+                 hint: say what to try, with --slack or --try",
+            ));
+        }
+        if self.confirm && !(sides.host && sides.guest) {
+            return Err(usage(
+                "what a change saves is counted from both sides\n\
+                 hint: leave --side and --host here out",
+            ));
+        }
+        if self.confirm {
+            self.lab.host.check(self.knobs.iter().filter_map(Knob::mode))?;
+        }
+        Ok(())
+    }
+
     fn record(
         &self,
         sides: Sides,
         slack: Option<(&BTreeSet<String>, u64)>,
+        knobs: &[Knob],
         events: Events,
     ) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
@@ -129,9 +156,16 @@ impl Args {
             }
             return Ok(recorded);
         }
-        let plan = self.lab.plan(Clock::Leaping, events)?;
+        let mut plan = self.lab.plan(Clock::Leaping, events)?;
+        for knob in knobs {
+            match knob {
+                Knob::Boot(parameter) => plan.guest.append.push(parameter.clone()),
+                Knob::Mode(mode) => plan.guest.mode = *mode,
+                Knob::Sysctl { .. } => {}
+            }
+        }
         let (host, guest) = plan.boot(events)?;
-        let load = Load { command: &self.command, slack };
+        let load = Load { command: &self.command, slack, knobs };
         let recorded = record(&host, &guest, sides, self.time, load, self.timeout)?;
         guest.shutdown()?;
         host.shutdown()?;
@@ -158,12 +192,16 @@ struct Report<'a> {
     saving: Option<Saving>,
     /// … and what there was with it.
     counted: Option<Saving>,
+    /// What is known to end some of it.
+    advice: Vec<Advice>,
+    /// What --try would save.
+    trial: Option<Trial>,
     #[serde(skip)]
     with_host: bool,
 }
 
 impl Report<'_> {
-    fn of(recorded: &Recorded, slack: Option<Nanos>) -> Report<'_> {
+    fn of<'a>(recorded: &'a Recorded, args: &Args) -> Report<'a> {
         let host = recorded.host.as_ref();
         let Some(guest) = &recorded.guest else {
             let clock = host.map(|host| host.clock);
@@ -176,6 +214,8 @@ impl Report<'_> {
                 window_ns: clock.map_or(0, |clock| clock.end.ns.saturating_sub(clock.begin.ns)),
                 saving: None,
                 counted: None,
+                advice: Vec::new(),
+                trial: None,
                 with_host: true,
             };
         };
@@ -184,8 +224,10 @@ impl Report<'_> {
         Report {
             schema: SCHEMA,
             offenders: offenders(&rounds),
-            saving: slack.map(|slack| with_slack(guest, &rounds, slack.0)),
+            saving: args.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
             counted: None,
+            advice: advice(&rounds),
+            trial: (!args.knobs.is_empty()).then(|| Trial::predict(&rounds, &args.knobs)),
             rounds,
             absences: &[],
             window_ns: summary.window_ns,
@@ -204,7 +246,14 @@ impl Report<'_> {
             let counted = self.counted.as_ref();
             format!("\n{}", tables::saving(saving, counted, self.with_host).text())
         });
-        format!("{in_all}\n{who}{saving}")
+        let advice = match self.advice.is_empty() {
+            true => String::new(),
+            false => format!("\n{}", tables::advice(&self.advice, self.window_ns).text()),
+        };
+        let trial = self.trial.as_ref().map_or(String::new(), |trial| {
+            format!("\n{}", tables::trial(trial, self.window_ns).text())
+        });
+        format!("{in_all}\n{who}{advice}{saving}{trial}")
     }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What wakes an idle guest, and what each wake-up costs in exits (docs/idle.md).
 
+mod knobs;
 mod offenders;
 mod recording;
 mod replay;
 mod rounds;
 
+pub use knobs::{advice, Advice, Knob, NoKnob, Trial};
 pub use offenders::{offenders, summary, Offender, Summary};
 pub use recording::{Class, Event, GuestWakeups, Irq, Process, Timer, What};
 pub use replay::{with_slack, Saving};

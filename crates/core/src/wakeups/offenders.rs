@@ -2,7 +2,7 @@
 //! Sums of rounds: who wakes a guest most, and how much it is woken in all.
 
 use super::{
-    recording::{GuestWakeups, What},
+    recording::{Class, GuestWakeups, What},
     rounds::{Round, Source},
 };
 use crate::cause::Cause;
@@ -45,9 +45,10 @@ pub fn offenders(rounds: &[Round]) -> Vec<Offender> {
         change(offender);
     };
     for round in rounds {
-        let source_s =
-            |timer| matches!(&round.source, Source::Timer { timer: its } if its == timer);
-        let alone = round.timers.iter().all(source_s);
+        let alone = round.timers.iter().all(|timer| {
+            let its = matches!(&round.source, Source::Timer { timer: its } if its == timer);
+            its || timer.class == Class::Deferrable
+        });
         of(&round.source, &|offender| {
             let woken = u64::from(round.source != Source::Awake);
             offender.wakeups += woken;

@@ -2,6 +2,7 @@
 //! What more timer slack would save: the recorded sleeps of processes, replayed with it.
 
 use super::{
+    knobs::exits,
     recording::{Class, Event, GuestWakeups, Timer, What},
     rounds::{Round, Source},
 };
@@ -53,7 +54,7 @@ pub fn with_slack(guest: &GuestWakeups, rounds: &[Round], slack_ns: u64) -> Savi
         .filter_map(|event| Some((event, name(event)?)))
         .collect();
     let processes: BTreeSet<String> = all.iter().map(|(_, (_, name))| name.clone()).collect();
-    let exits: u64 = rounds.iter().flat_map(|round| round.exits.values()).sum();
+    let exits = exits(rounds);
 
     let (mut fires, mut wakes) = (0, 0);
     for cpu in 0..guest.cpus {

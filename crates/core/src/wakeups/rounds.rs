@@ -74,6 +74,8 @@ pub struct Round {
     pub source: Source,
     /// Another CPU than the source's, which it has woken in turn, or a tick that goes on for it.
     pub passed_on: bool,
+    /// Of these, a tick that goes on.
+    pub goes_on: bool,
     /// Of all timers that expired in it, the tick apart.
     pub timers: Vec<Timer>,
     /// Of its exits, the last is the halt.
@@ -102,14 +104,17 @@ pub fn rounds(guest: &GuestWakeups, host: Option<(&HostNoise, u32)>) -> Vec<Roun
         if rounds[index].source == Source::Awake {
             continue;
         }
-        let (source, passed_on) = match direct(&events) {
+        let direct = direct(&events);
+        let is_tick = matches!(direct, Direct::Is(Source::Tick));
+        let (source, passed_on) = match direct {
             Direct::Is(Source::Tick) => goes_on(&rounds, index),
             Direct::Is(source) => (source, false),
             Direct::From { task, irq } => {
                 passed(guest, &rounds, rounds[index].cpu, &events, task, irq)
             }
         };
-        (rounds[index].source, rounds[index].passed_on) = (source, passed_on);
+        let round = &mut rounds[index];
+        (round.source, round.passed_on, round.goes_on) = (source, passed_on, passed_on && is_tick);
     }
     rounds.sort_by_key(|round| (round.begin_ns, round.cpu));
     rounds
@@ -160,6 +165,7 @@ fn of_cpu<'a>(
                 end_ns: span.end,
                 source: if index == 0 { Source::Awake } else { Source::Nothing },
                 passed_on: false,
+                goes_on: false,
                 timers: timers(within).into_iter().filter(|timer| !timer.is_tick()).collect(),
                 exits,
                 slept,

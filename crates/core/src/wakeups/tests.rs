@@ -28,6 +28,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
         tsc_offsets: vec![offset(0), offset(1)],
         exits: absences.len() as u64,
         vmm_end_unknown: false,
+        audit: None,
         absences,
     }
 }
@@ -50,6 +51,7 @@ fn exit(vcpu: u32, begin_ns: u64, ns: u64, cause: Cause) -> Absence {
         exit_cpu: 0,
         entry_cpu: 0,
         held: false,
+        audited: false,
         taker: None,
     }
 }

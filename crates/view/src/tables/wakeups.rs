@@ -8,7 +8,7 @@ use crate::{
 use paratick_core::{
     cause::Cause,
     noise::{Absence, Class},
-    wakeups::{Offender, Saving, Source, Summary},
+    wakeups::{Advice, Knob, Offender, Saving, Source, Summary, Trial},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,6 +154,37 @@ pub fn saving(saving: &Saving, counted: Option<&Saving>, with_host: bool) -> Tab
     if with_host {
         let exits = counted.map(|counted| counted.exits);
         row("VM exits", saving.exits, saving.predicted_exits, exits);
+    }
+    table.without_empty_columns()
+}
+
+/// Settings that would end some of the wake-ups, and what each saves.
+pub fn advice(advice: &[Advice], window_ns: u64) -> Table {
+    let columns = ["Setting", "Saves exits", "Price"];
+    let mut table = Table::new("What would end some of it", columns).words(2..);
+    let seconds = window_ns as f64 / 1e9;
+    for one in advice {
+        let saves = decimal(one.saves_exits as f64 / seconds);
+        table.row(one.knob.to_string(), [saves, one.price.into()]);
+    }
+    table.note("Predicted, for each second. --try SETTING --confirm counts it in another guest.");
+    table
+}
+
+/// What settings would save together, and where they were tried, what they saved.
+pub fn trial(trial: &Trial, window_ns: u64) -> Table {
+    let names: Vec<String> = trial.knobs.iter().map(Knob::to_string).collect();
+    let caption = format!("With {}", list(&names));
+    let mut table = Table::new(caption, ["", "Now", "Predicted", "Counted"]);
+    let seconds = window_ns as f64 / 1e9;
+    let mut row = |name: &str, show: &dyn Fn(u64) -> String| {
+        let cells = [Some(trial.exits), trial.predicted_exits, trial.counted_exits];
+        table.row(name, cells.map(|exits| or_nothing(exits, show)));
+    };
+    row("VM exits", &|exits| count(exits as f64));
+    row("… a second", &|exits| decimal(exits as f64 / seconds));
+    if trial.predicted_exits.is_none() {
+        table.note("Not predicted: it is not known what one of the settings ends.");
     }
     table.without_empty_columns()
 }

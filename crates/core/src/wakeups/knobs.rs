@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Settings of a guest that end wake-ups, and what they would save.
+
+use super::{
+    recording::{Class, Timer},
+    rounds::{Round, Source},
+};
+use crate::{
+    cause::Cause,
+    mode::{Mode, Polling, TickMode},
+};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// A setting of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Knob {
+    /// Of `sysctl -w`.
+    Sysctl {
+        key: String,
+        value: String,
+    },
+    /// A parameter of the kernel's command line.
+    Boot(String),
+    Mode(Mode),
+}
+
+impl Knob {
+    pub fn mode(&self) -> Option<&Mode> {
+        match self {
+            Knob::Mode(mode) => Some(mode),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Knob::Sysctl { key, value } => write!(f, "sysctl:{key}={value}"),
+            Knob::Boot(parameter) => write!(f, "boot:{parameter}"),
+            Knob::Mode(mode) => write!(f, "mode:{mode}"),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoKnob(String);
+
+impl fmt::Display for NoKnob {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "no setting {:?}\n\
+             hint: give sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoKnob {}
+
+impl FromStr for Knob {
+    type Err = NoKnob;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parsed = match text.split_once(':') {
+            Some(("sysctl", rest)) => rest.split_once('=').and_then(|(key, value)| {
+                let (key, value) = (key.to_string(), value.to_string());
+                (is_key(&key) && is_word(&value)).then_some(Knob::Sysctl { key, value })
+            }),
+            Some(("boot", parameter)) => {
+                is_word(parameter).then(|| Knob::Boot(parameter.to_string()))
+            }
+            Some(("mode", mode)) => mode.parse().ok().map(Knob::Mode),
+            _ => None,
+        };
+        parsed.ok_or_else(|| NoKnob(text.to_string()))
+    }
+}
+
+crate::serde_as_text!(Knob);
+
+/// As `vm.swappiness`.
+fn is_key(key: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
+    key.contains('.') && key.split('.').all(part)
+}
+
+fn is_word(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic())
+}
+
+/// What ends which timers, and what is lost with them.
+struct Known {
+    knob: &'static str,
+    function: Option<&'static str>,
+    /// What its name begins with.
+    process: Option<&'static str>,
+    price: &'static str,
+}
+
+const KNOWN: [Known; 3] = [
+    Known {
+        knob: "boot:tsc=nowatchdog",
+        function: Some("clocksource_watchdog"),
+        process: None,
+        price: "a TSC that goes wrong is not noticed",
+    },
+    Known {
+        knob: "sysctl:vm.compaction_proactiveness=0",
+        function: None,
+        process: Some("kcompactd"),
+        price: "memory is compacted only when it is needed",
+    },
+    Known {
+        knob: "sysctl:kernel.watchdog=0",
+        function: Some("watchdog_timer_fn"),
+        process: None,
+        price: "lockups are not reported",
+    },
+];
+
+impl Known {
+    fn ends(&self, timer: &Timer) -> bool {
+        let process = timer.process.as_ref().map_or("", |process| &process.name);
+        self.function.is_none_or(|function| timer.function == function)
+            && self.process.is_none_or(|name| process.starts_with(name))
+    }
+}
+
+/// A setting that would save exits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    pub knob: Knob,
+    /// In the window.
+    pub saves_exits: u64,
+    pub price: &'static str,
+}
+
+/// The settings that are known to end something that was recorded, the best first.
+pub fn advice(rounds: &[Round]) -> Vec<Advice> {
+    let now = exits(rounds);
+    let mode = Knob::Mode(Mode { tick: TickMode::Paratick, poll: Polling::Off });
+    let known = KNOWN.iter().map(|known| (known.knob.parse().expect("a setting"), known.price));
+    let mut advice: Vec<Advice> = known
+        .chain([(mode, "guest and host need the series")])
+        .filter_map(|(knob, price)| {
+            let left = left_by(rounds, std::slice::from_ref(&knob))?;
+            Some(Advice { knob, saves_exits: now - left, price })
+        })
+        .filter(|advice| advice.saves_exits > 0)
+        .collect();
+    advice.sort_by_key(|advice| std::cmp::Reverse(advice.saves_exits));
+    advice
+}
+
+/// Exits of the whole guest, in the window, with other settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    pub knobs: Vec<Knob>,
+    pub exits: u64,
+    /// None where it is not known what one of the settings ends.
+    pub predicted_exits: Option<u64>,
+    /// None where it was not tried.
+    pub counted_exits: Option<u64>,
+}
+
+impl Trial {
+    pub fn predict(rounds: &[Round], knobs: &[Knob]) -> Trial {
+        Trial {
+            knobs: knobs.to_vec(),
+            exits: exits(rounds),
+            predicted_exits: left_by(rounds, knobs),
+            counted_exits: None,
+        }
+    }
+}
+
+pub fn exits(rounds: &[Round]) -> u64 {
+    rounds.iter().flat_map(|round| round.exits.values()).sum()
+}
+
+/// Of the guest's own timer.
+fn is_timer_s(cause: Cause) -> bool {
+    matches!(cause, Cause::Arm | Cause::Stop | Cause::Expiry)
+}
+
+/// Its halts take their deadlines with them.
+fn is_paratick(rounds: &[Round]) -> bool {
+    let of = |wanted: fn(Cause) -> bool| -> u64 {
+        let exits = rounds.iter().flat_map(|round| &round.exits);
+        exits.filter(|(cause, _)| wanted(**cause)).map(|(_, count)| count).sum()
+    };
+    of(is_timer_s) * 10 < of(|cause| cause == Cause::Halt)
+}
+
+/// The exits that would be left.
+fn left_by(rounds: &[Round], knobs: &[Knob]) -> Option<u64> {
+    let mut ended: Vec<&Known> = Vec::new();
+    let mut halts_with_deadline = false;
+    for knob in knobs {
+        match knob {
+            Knob::Mode(Mode { tick: TickMode::Paratick, .. }) => {
+                halts_with_deadline = !is_paratick(rounds);
+            }
+            Knob::Mode(_) => return None,
+            other => {
+                let text = other.to_string();
+                ended.push(KNOWN.iter().find(|known| known.knob == text)?);
+            }
+        }
+    }
+    let is_ended = |timer: &Timer| ended.iter().any(|known| known.ends(timer));
+    let stays = |round: &&Round| {
+        let begun = matches!(&round.source, Source::Timer { timer } if is_ended(timer));
+        let goes = begun || (halts_with_deadline && round.goes_on);
+        // A deferrable timer waits for another wake-up.
+        let waits = |timer: &Timer| timer.class == Class::Deferrable || is_ended(timer);
+        !(goes && round.timers.iter().all(waits))
+    };
+    let costs = |cause: &Cause| !(halts_with_deadline && is_timer_s(*cause));
+    let left = rounds.iter().filter(stays).flat_map(|round| &round.exits);
+    Some(left.filter(|(cause, _)| costs(cause)).map(|(_, count)| count).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::recording::Process, *};
+    use proptest::prelude::*;
+
+    fn timer(function: &str, process: Option<&str>, class: Class) -> Timer {
+        let process = process.map(|name| Process { pid: Some(1), name: name.into() });
+        Timer { function: function.into(), class, process }
+    }
+
+    fn round(timers: &[&Timer], exits: &[(Cause, u64)]) -> Round {
+        Round {
+            cpu: 0,
+            begin_ns: 0,
+            woke_ns: 0,
+            end_ns: 1,
+            source: Source::Timer { timer: timers[0].clone() },
+            passed_on: false,
+            goes_on: false,
+            timers: timers.iter().copied().cloned().collect(),
+            exits: exits.iter().copied().collect(),
+            slept: true,
+        }
+    }
+
+    fn left(rounds: &[Round], knobs: &[&str]) -> Option<u64> {
+        let knobs: Vec<Knob> = knobs.iter().map(|knob| knob.parse().unwrap()).collect();
+        Trial::predict(rounds, &knobs).predicted_exits
+    }
+
+    /// A clock watchdog's: alone, with what waits, passed on, and with what does not wait.
+    fn watched() -> Vec<Round> {
+        let watchdog = timer("clocksource_watchdog", None, Class::Hard);
+        let waits = timer("vmstat_update", None, Class::Deferrable);
+        let mine = timer("mine", Some("me"), Class::Hard);
+        let costs = [(Cause::Arm, 2), (Cause::Halt, 1)];
+        let mut passed = round(&[&watchdog], &costs);
+        passed.timers.clear();
+        passed.passed_on = true;
+        let mut goes_on = round(&[&mine], &costs);
+        goes_on.timers.clear();
+        (goes_on.passed_on, goes_on.goes_on) = (true, true);
+        vec![
+            round(&[&watchdog], &costs),
+            round(&[&watchdog, &waits], &costs),
+            round(&[&watchdog, &mine], &costs),
+            round(&[&mine], &costs),
+            passed,
+            goes_on,
+        ]
+    }
+
+    #[test]
+    fn a_setting_ends_the_rounds_that_nothing_else_needs() {
+        let watched = watched();
+        assert_eq!(left(&watched, &["boot:tsc=nowatchdog"]), Some(9));
+        assert_eq!(left(&watched, &["sysctl:vm.compaction_proactiveness=0"]), Some(18));
+        // What another value ends, nobody knows.
+        assert_eq!(left(&watched, &["sysctl:vm.compaction_proactiveness=20"]), None);
+        assert_eq!(left(&watched, &["boot:tsc=nowatchdog", "boot:quiet"]), None);
+    }
+
+    #[test]
+    fn a_process_is_known_by_how_its_name_begins() {
+        let of = |name| timer("process_timeout", Some(name), Class::Hard);
+        let rounds = [of("kcompactd0"), of("kcompact")].map(|t| round(&[&t], &[(Cause::Halt, 4)]));
+        assert_eq!(left(&rounds, &["sysctl:vm.compaction_proactiveness=0"]), Some(4));
+    }
+
+    #[test]
+    fn halts_with_a_deadline_end_arms_and_ticks_that_go_on() {
+        let watched = watched();
+        assert_eq!(left(&watched, &["mode:paratick"]), Some(5));
+        assert_eq!(left(&watched, &["mode:paratick", "boot:tsc=nowatchdog"]), Some(2));
+        assert_eq!(left(&watched, &["mode:periodic"]), None);
+        // It has them already.
+        let mine = timer("mine", None, Class::Hard);
+        let already = [round(&[&mine], &[(Cause::Halt, 20), (Cause::Arm, 1)])];
+        assert_eq!(left(&already, &["mode:paratick"]), Some(21));
+    }
+
+    #[test]
+    fn the_best_advice_comes_first_and_none_that_saves_nothing() {
+        let advice = advice(&watched());
+        let told: Vec<(String, u64)> =
+            advice.iter().map(|one| (one.knob.to_string(), one.saves_exits)).collect();
+        let wanted = [("mode:paratick", 13), ("boot:tsc=nowatchdog", 9)];
+        assert_eq!(told, wanted.map(|(knob, saves)| (knob.to_string(), saves)));
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused() {
+        let wrong = [
+            "",
+            "vm.x=1",
+            "sysctl:",
+            "sysctl:vm.x",
+            "sysctl:vm.x=",
+            "sysctl:=1",
+            "sysctl:x=1",
+            "sysctl:../x=1",
+            "sysctl:vm./x=1",
+            "sysctl:vm..x=1",
+            "sysctl:vm.x=a b",
+            "boot:",
+            "boot:a b",
+            "boot:a\n",
+            "mode:",
+            "mode:none",
+        ];
+        for text in wrong {
+            assert_eq!(text.parse::<Knob>(), Err(NoKnob(text.into())), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_setting_is_read_as_it_is_printed(
+            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}"
+        ) {
+            prop_assert_eq!(text.parse::<Knob>().unwrap().to_string(), text);
+        }
+    }
+}
