@@ -8,6 +8,7 @@
  */
 #include "bpf.h"
 #include "exits.h"
+#include "marks.h"
 #include "noise.h"
 #include "tracepoint.h"
 
@@ -64,12 +65,41 @@ struct {
 	__type(value, __u64);
 } state SEC(".maps");
 
-static __always_inline void count(__u32 slot)
+static __always_inline __u64 *slot(__u32 index)
 {
-	__u64 *value = bpf_map_lookup_elem(&state, &slot);
+	return bpf_map_lookup_elem(&state, &index);
+}
+
+static __always_inline void count(__u32 index)
+{
+	__u64 *value = slot(index);
 
 	if (value)
 		__sync_fetch_and_add(value, 1);
+}
+
+/* Whether an emulator that counts world switches counts this exit (marks.h). */
+static __always_inline __u32 audited(void)
+{
+	__u64 *open = slot(NOISE_OPEN), *wanted = slot(NOISE_WANTED);
+	__u32 yes = 1, no = 0, is_open;
+
+	if (!open || !wanted)
+		return 0;
+	is_open = load_flag(MARK_SEEN, open);
+	if (*wanted == AUDIT_LEAVE)
+		return is_open;
+	switch (__sync_lock_test_and_set(wanted, AUDIT_LEAVE)) {
+	case AUDIT_OPEN:
+		store_flag(MARK_OPEN, open, yes);
+		return 0;
+	case AUDIT_CLOSE:
+		store_flag(MARK_CLOSE, open, no);
+		return 0;
+	default:
+		/* Another CPU was faster. */
+		return is_open;
+	}
 }
 
 static __always_inline struct vcpu *of_thread(__u32 pid)
@@ -147,6 +177,10 @@ int kvm_exit(void *ctx)
 		.isa = vcpu->noted.isa,
 		.exit_cpu = bpf_get_smp_processor_id(),
 	};
+	if (audited()) {
+		vcpu->absence.flags = ABSENCE_AUDITED;
+		count(NOISE_AUDITED);
+	}
 	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
 	count(NOISE_EXITS);
 	return 0;

@@ -14,6 +14,7 @@
 /* Flags of an absence. */
 #define ABSENCE_HEAVY	(1u << 0)	/* it left KVM_RUN */
 #define ABSENCE_HELD	(1u << 1)	/* taken off its CPU for nobody: a quota */
+#define ABSENCE_AUDITED	(1u << 2)	/* it began while an emulator counted, too */
 
 /*
  * A vCPU was out of its guest, from an exit to the next entry. The parts add up
@@ -45,7 +46,17 @@ struct absence {
 enum {
 	NOISE_LOST,		/* records that found no room, and threads */
 	NOISE_EXITS,		/* of threads that are known */
+	NOISE_AUDITED,		/* exits in the audited window */
+	NOISE_OPEN,		/* whether that is open */
+	NOISE_WANTED,		/* what the next exit is to do with it, as below */
 	NOISE_STATE_SIZE,
+};
+
+/* An exit opens and closes the audited window, and does not count itself. */
+enum {
+	AUDIT_LEAVE,
+	AUDIT_OPEN,
+	AUDIT_CLOSE,
 };
 
 #endif

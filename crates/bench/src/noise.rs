@@ -6,13 +6,22 @@ pub use paratick_instruments::end_traces;
 /// For whoever runs something else than osnoise meanwhile.
 pub use paratick_instruments::noise::NoiseRecorder;
 
+use crate::sample::emulator_counted;
 use anyhow::{bail, Result};
-use paratick_core::noise::{GuestNoise, HostNoise};
+use paratick_core::{
+    noise::{GuestNoise, HostNoise, Stalls},
+    wire::GuestConfig,
+};
 use paratick_instruments::{
     osnoise::{OsnoiseRecorder, LEAD},
     Instrument,
 };
-use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+use paratick_machine::{
+    exec::Exec,
+    guest::Guest,
+    host::Host,
+    spec::{HostSpec, Stall},
+};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -38,6 +47,26 @@ pub struct Recorded {
     pub guest: Option<GuestNoise>,
     /// The guest's VMM on the host.
     pub process: Option<u32>,
+    /// What the emulator took from the pCPU of its CPU 0.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
+}
+
+/// In instructions: what a CPU of the emulator can miss while others run, far less than a gap.
+const ROUND: u32 = 200;
+
+/// The pCPU of vCPU 0; the host keeps the first for itself.
+const VCPU_S: u32 = 1;
+
+/// Makes the emulator's own noise too short to be seen, except for the stalls it is to make.
+pub fn quiet(host: &mut HostSpec, guest: &mut GuestConfig, stalls: Option<Stalls>) {
+    // Else CPUs, which take turns, would lose what the others execute.
+    host.emulation.parallel_clock = true;
+    host.emulation.round = Some(ROUND);
+    host.emulation.count_world_switches = true;
+    host.emulation.stall =
+        stalls.map(|Stalls { ns, every_ns }| Stall { cpu: VCPU_S, ns, every_ns });
+    guest.pins = (VCPU_S..).take(guest.vcpus as usize).collect();
 }
 
 /// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.
@@ -63,12 +92,17 @@ pub fn record(
         bail!("waiting failed: {}", String::from_utf8_lossy(&result.stderr).trim());
     }
     let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
-    let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
+    let mut seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
+    if let Some(audit) = seen.as_mut().and_then(|seen| seen.audit.as_mut()) {
+        let counted = emulator_counted(host)?.and_then(|mut windows| windows.pop());
+        audit.world_switches =
+            counted.map(|window| window.cpus.iter().map(|cpu| cpu.world_switches).sum());
+    }
     let pid = guest.pid();
     if let (Some(seen), true) = (&seen, sides.guest) {
         check_joined(seen, pid)?;
     }
-    Ok(Recorded { host: seen, guest: noise, process: Some(pid) })
+    Ok(Recorded { host: seen, guest: noise, process: Some(pid), stalls: None })
 }
 
 pub fn check_joined(seen: &HostNoise, process: u32) -> Result<()> {
@@ -98,6 +132,7 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
         guest: noise.map(|noise| cut(noise, time)),
         host: host.as_mut().map(NoiseRecorder::read).transpose()?,
         process: None,
+        stalls: None,
     })
 }
 

@@ -2,20 +2,25 @@
 //! `paratick noise`.
 
 use crate::{
+    errors::usage,
     input,
     options::{duration, number, Format, LabOptions, SideChoice},
+    print::out,
     progress, signals,
 };
 use anyhow::{bail, Result};
-use clap::Args as Arguments;
-use paratick_bench::noise::{record, record_here, Recorded, Sides};
+use clap::{Args as Arguments, ValueEnum};
+use paratick_bench::noise::{quiet, record, record_here, Recorded, Sides};
 use paratick_core::{
     event::Events,
-    noise::{by_source, host_sources, ledger, Entry, HostNoise, Ledger, Parts, Rank},
+    noise::{
+        budget, by_source, host_sources, ledger, Budget, Entry, Found, HostNoise, Ledger, Parts,
+        Rank, Stalls,
+    },
     units::Nanos,
 };
-use paratick_machine::spec::Clock;
-use paratick_view::{table::wrap, tables::noise as tables};
+use paratick_machine::{accel::Accel, spec::Clock};
+use paratick_view::{rtla, table::wrap, tables::noise as tables};
 use serde::Serialize;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -26,7 +31,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// here it records the exits of the VMs that run on this machine, and with --side guest the noise
 /// of this machine, which may itself be somebody's VM. Stock kernels can be recorded.
 /// docs/noise.md explains the tables.
-/// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded.
+/// Exit codes: 0 done, 1 the emulator counted other exits, 2 wrong usage, 69 could not be
+/// recorded.
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
 pub struct Args {
@@ -43,17 +49,34 @@ pub struct Args {
     /// Explain so many gaps at most
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(0..=100_000))]
     gaps: u32,
+    /// Find the fewest knobs after which no gap should be longer than this
+    #[arg(long, value_name = "TIME")]
+    budget: Option<Nanos>,
+    /// Print what `rtla osnoise` prints, with the host's columns at the end of `top`
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["format", "budget"])]
+    rtla: Option<Rtla>,
+    /// Take time from the pCPU of the guest's CPU 0, as an SMI would, and look whether it is found
+    ///
+    /// LENGTH@PERIOD, such as 30us@10ms; only the lab's emulator can.
+    #[arg(long, value_name = "STALLS")]
+    stall: Option<Stalls>,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "stall"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
     format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rtla {
+    Top,
+    Hist,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -64,10 +87,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let hint = "hint: give a file that `paratick noise --save` wrote";
             input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
         })?;
+        args.check_gaps(recorded.guest.is_some())?;
         return args.show(&recorded);
     }
     let sides = args.side.sides(&args.lab)?;
     args.lab.check()?;
+    args.check_stall(sides)?;
+    args.check_gaps(sides.guest)?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
@@ -79,6 +105,30 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
+    fn check_stall(&self, sides: Sides) -> Result<()> {
+        let emulated =
+            self.lab.host.host.boots() && self.lab.host.emulation.accel.resolve() == Accel::Tcg;
+        if self.stall.is_some() && !(emulated && sides.host && sides.guest) {
+            return Err(usage(
+                "only the lab's emulator can stall a CPU, and both sides have to look\n\
+                 hint: leave --stall, or --host here, --accel kvm and --side, out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// There are gaps only where a guest was asked.
+    fn check_gaps(&self, guest: bool) -> Result<()> {
+        let wanted = [("--budget", self.budget.is_some()), ("--rtla", self.rtla.is_some())];
+        match wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {
+            None => Ok(()),
+            Some((option, _)) => Err(usage(format!(
+                "{option} is about gaps, which only osnoise in a guest finds\n\
+                 hint: record the guest's side, too"
+            ))),
+        }
+    }
+
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;
@@ -91,19 +141,27 @@ impl Args {
             return Ok(recorded);
         }
         let mut plan = self.lab.plan(Clock::Leaping, events)?;
-        // CPUs of the emulator take turns, and lose each other's; by this clock less at a time.
-        plan.host.emulation.parallel_clock |= plan.guest.vcpus > 1;
+        quiet(&mut plan.host, &mut plan.guest, self.stall);
         let (host, guest) = plan.boot(events)?;
-        let recorded = record(&host, &guest, sides, self.time, self.timeout)?;
+        let mut recorded = record(&host, &guest, sides, self.time, self.timeout)?;
+        recorded.stalls = self.stall;
         guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)
     }
 
     fn show(&self, recorded: &Recorded) -> Result<ExitCode> {
-        let report = Report::of(recorded);
-        self.format.print(&report, || self.text(recorded, &report))?;
-        Ok(ExitCode::SUCCESS)
+        let report = Report::of(recorded, self.budget);
+        match (self.rtla, &report.ledger) {
+            (Some(Rtla::Top), Some(book)) => out!("{}", rtla::top(book, recorded.host.is_some()))?,
+            (Some(Rtla::Hist), Some(book)) => out!("{}", rtla::hist(book))?,
+            _ => self.format.print(&report, || self.text(recorded, &report))?,
+        }
+        let audit = recorded.host.as_ref().and_then(|host| host.audit);
+        let differs = audit.is_some_and(|audit| {
+            audit.world_switches.is_some_and(|switches| switches != audit.exits)
+        });
+        Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     fn text(&self, recorded: &Recorded, report: &Report) -> String {
@@ -114,11 +172,20 @@ impl Args {
         } else if let Some(host) = &recorded.host {
             pieces.push(tables::classes(&host.absences, window(host)).text());
         }
+        if let Some((stalls, found)) = recorded.stalls.zip(report.stalls.as_ref()) {
+            pieces.push(wrap(&tables::stalls(stalls, found)));
+        }
+        if let Some(audit) = recorded.host.as_ref().and_then(tables::audit) {
+            pieces.push(wrap(&audit));
+        }
         pieces.push(tables::ranks(&report.sources, "What it came from").text());
         let advice = tables::advice(&report.sources);
         if !advice.is_empty() {
             let lines = advice.iter().map(|line| wrap(&format!("- {line}")));
             pieces.push(format!("What to do about it\n{}", lines.collect::<String>()));
+        }
+        if let Some(budget) = &report.budget {
+            pieces.push(tables::budget(budget).lines().map(wrap).collect());
         }
         let gaps = report.ledger.as_ref().map_or(Vec::new(), |ledger| self.gaps(ledger));
         if !gaps.is_empty() {
@@ -152,12 +219,16 @@ struct Report<'a> {
     sources: Vec<Rank>,
     parts: Option<Parts>,
     unexplained_gaps: Option<usize>,
+    /// What turning knobs would do, if a budget is given.
+    budget: Option<Budget>,
+    /// What was found of the emulator's stalls.
+    stalls: Option<Found>,
     ledger: Option<Ledger>,
     host: Option<&'a HostNoise>,
 }
 
 impl Report<'_> {
-    fn of(recorded: &Recorded) -> Report<'_> {
+    fn of(recorded: &Recorded, most: Option<Nanos>) -> Report<'_> {
         let host = recorded.host.as_ref();
         let ledger = recorded.guest.as_ref().map(|guest| ledger(guest, host.zip(recorded.process)));
         let sources = match &ledger {
@@ -167,8 +238,15 @@ impl Report<'_> {
             }
             None => host.map_or(Vec::new(), |host| host_sources(&host.absences)),
         };
+        let sides = ledger.as_ref().zip(recorded.guest.as_ref()).zip(host.zip(recorded.process));
+        let stalls =
+            sides.zip(recorded.stalls).and_then(|(((ledger, guest), (host, process)), stalls)| {
+                stalls.found(ledger, guest, host, process)
+            });
         Report {
             schema: "paratick-noise/1",
+            budget: ledger.as_ref().zip(most).map(|(ledger, most)| budget(ledger, most.0)),
+            stalls,
             sources,
             parts: ledger.as_ref().map(Ledger::parts),
             unexplained_gaps: host.and(ledger.as_ref()).map(Ledger::unexplained),

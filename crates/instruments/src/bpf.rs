@@ -65,6 +65,12 @@ fn record<T: Pod>(bytes: &[u8]) -> Result<T> {
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// Writes a number of the array `state`.
+pub fn set_state(ebpf: &mut Ebpf, slot: u32, value: u64) -> Result<()> {
+    let map = ebpf.map_mut("state").context("no BPF map state")?;
+    Ok(Array::try_from(map)?.set(slot, value, 0)?)
+}
+
 /// A number of the array `state`.
 pub fn state(ebpf: &Ebpf, slot: u32) -> Result<u64> {
     let state: Array<_, u64> = Array::try_from(ebpf.map("state").context("no BPF map state")?)?;

@@ -10,6 +10,7 @@ pub mod model;
 pub mod number;
 mod page;
 mod paper;
+pub mod rtla;
 mod samples;
 mod section;
 mod set;

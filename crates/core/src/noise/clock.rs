@@ -26,6 +26,14 @@ impl Clock {
         (ticks > 0.0 && ns > 0.0).then(|| ticks / ns)
     }
 
+    /// This CLOCK_MONOTONIC when the TSC reads `tsc`.  None where a clock stands still, or before
+    /// both began.
+    pub fn at(&self, tsc: u64) -> Option<u64> {
+        let ticks = tsc.wrapping_sub(self.begin.tsc) as i64;
+        let ns = (ticks as f64 / self.rate()?).round() as i64;
+        self.begin.ns.checked_add_signed(ns)
+    }
+
     /// How far `other`'s CLOCK_MONOTONIC is ahead of this one, in ns, at the time that is `ns`
     /// here.  `other`'s TSC is this one's less `tsc_offset`: a guest's is its host's plus the
     /// offset that KVM tells.  None where a clock stands still.

@@ -147,14 +147,15 @@ impl Edges {
     /// How much of a gap with these events may be nobody's; osnoise's own loop is part of it.
     fn allowed(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
-            let measured = match event.source {
-                Source::Guest { kind: Kind::Thread, .. } => self.thread,
-                Source::Guest { .. } => self.interrupt,
-                Source::Exit { .. } => self.exit,
+            let (measured, edges) = match event.source {
+                // To the thread, and back.
+                Source::Guest { kind: Kind::Thread, .. } => (self.thread, 2),
+                Source::Guest { .. } => (self.interrupt, 1),
+                Source::Exit { .. } => (self.exit, 1),
                 // Part of an exit.
                 _ => return 0,
             };
-            measured.unwrap_or(0).max(OSNOISE_THRESHOLD)
+            measured.unwrap_or(0).max(edges * OSNOISE_THRESHOLD)
         };
         let seen = events.iter().filter(|event| event.ns > 0);
         OSNOISE_THRESHOLD + seen.map(edge).sum::<u64>()

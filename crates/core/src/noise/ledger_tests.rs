@@ -34,6 +34,7 @@ fn absence(begin_ns: u64, parts: [u64; 5]) -> Absence {
         exit_cpu: 1,
         entry_cpu: 1,
         held: false,
+        audited: false,
         taker: (waited_ns > 0).then(|| "kworker/1:1".into()),
     }
 }
@@ -45,6 +46,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
         tsc_offsets: vec![offset],
         exits: absences.len() as u64,
         vmm_end_unknown: false,
+        audit: None,
         absences,
     }
 }

@@ -2,16 +2,21 @@
 //! Noise: where the time of a vCPU went while its guest did not run on, as the guest and its host
 //! saw it (docs/noise.md).
 
+mod budget;
 mod clock;
 mod join;
 mod ledger;
 mod rank;
 mod recording;
+mod stalls;
 
+pub use budget::{budget, Budget};
 pub use clock::{Clock, Instant};
 pub use join::{absences, Away};
 pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
 pub use rank::{by_source, host_sources, Rank, Source};
 pub use recording::{
-    Absence, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset, OSNOISE_THRESHOLD,
+    Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
+    OSNOISE_THRESHOLD,
 };
+pub use stalls::{BadStalls, Found, Stalls};

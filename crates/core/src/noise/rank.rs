@@ -50,11 +50,16 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// What to do about it, where there is a knob.
+    /// The knob that ends it.  One knob may end several sources.
+    pub fn knob(&self) -> Option<&'static str> {
+        self.advice()?.split(", or ").next()
+    }
+
+    /// What to do about it, where there is a knob, and what else would do.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
-                "guest: boot in paratick, or nohz_full= on CPUs with one task"
+                "guest: nohz_full= on CPUs with one task, or boot in paratick"
             }
             Source::Exit { cause: Cause::HostTick, .. } => "host: nohz_full= on the vCPUs' pCPUs",
             Source::Exit { cause: Cause::Ipi, .. } => {
@@ -68,11 +73,10 @@ impl Source {
                 "host: /sys/devices/virtual/workqueue/cpumask, or isolcpus=domain,…"
             }
             Source::Preempted { .. } => "host: isolcpus=domain,managed_irq,… and pinned vCPUs",
-            Source::Guest { kind: Kind::Irq, name } if name.contains("tick") => {
+            Source::Guest { kind: Kind::Irq, name }
+                if name.contains("tick") || name.contains("timer") =>
+            {
                 "guest: nohz_full= on CPUs with one task"
-            }
-            Source::Guest { kind: Kind::Irq, name } if name.contains("timer") => {
-                "guest: nohz_full= on CPUs with one task, or boot in paratick"
             }
             Source::Guest { kind: Kind::Irq, .. } => "guest: irqaffinity= to other CPUs",
             Source::Guest { kind: Kind::Softirq, .. } => "guest: nohz_full= and rcu_nocbs=",

@@ -18,7 +18,27 @@ pub struct HostNoise {
     pub exits: u64,
     /// Where the VMM's time could not be told from KVM's: `vmm_ns` then ends with the absence.
     pub vmm_end_unknown: bool,
+    /// Of the exits in a part of the recording, if there were any.
+    #[serde(default)]
+    pub audit: Option<Audit>,
     pub absences: Vec<Absence>,
+}
+
+/// Exits that an emulator counts, too, each as a world switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Those with an absence are marked as audited; the others had not ended.
+    pub exits: u64,
+    /// None where no emulator counts.
+    pub world_switches: Option<u64>,
+}
+
+impl HostNoise {
+    /// How many of the audited exits had ended, by class.
+    pub fn audited(&self, class: Class) -> u64 {
+        let those = self.absences.iter().filter(|one| one.audited && one.class == class);
+        those.count() as u64
+    }
 }
 
 /// What a vCPU's TSC is ahead of its host's.
@@ -67,6 +87,9 @@ pub struct Absence {
     pub entry_cpu: u32,
     /// It was taken off its pCPU although nobody else was to run there: a quota was used up.
     pub held: bool,
+    /// It is one of [`Audit::exits`].
+    #[serde(default)]
+    pub audited: bool,
     /// Who ran instead of it, last, in the longest of its waits.
     pub taker: Option<String>,
 }

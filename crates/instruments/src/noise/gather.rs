@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a record to an absence.
 
-use super::raw::{self, ABSENCE_HEAVY, ABSENCE_HELD};
+use super::raw::{self, ABSENCE_AUDITED, ABSENCE_HEAVY, ABSENCE_HELD};
 use crate::bpf::name;
 use anyhow::{Context, Result};
 use paratick_core::{
@@ -34,6 +34,7 @@ pub fn gather(record: &raw::Absence) -> Result<Absence> {
         exit_cpu: record.exit_cpu,
         entry_cpu: record.entry_cpu,
         held: record.flags & ABSENCE_HELD != 0,
+        audited: record.flags & ABSENCE_AUDITED != 0,
         taker: (record.taker != 0).then(|| name(record.taker_low, record.taker_high)),
     })
 }

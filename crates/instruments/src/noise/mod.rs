@@ -14,9 +14,17 @@ use crate::{
 };
 use anyhow::Result;
 use gather::gather;
-use paratick_core::noise::{Clock, HostNoise, Instant};
+use paratick_core::noise::{Audit, Clock, HostNoise, Instant};
 use program::Programs;
-use raw::{Absence, NOISE_EXITS, NOISE_LOST};
+use raw::{
+    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LOST,
+    NOISE_OPEN, NOISE_WANTED,
+};
+use std::{thread::sleep, time::Duration};
+
+/// So many steps an exit is awaited that closes the audited window.
+const PATIENCE: u32 = 100;
+const STEP: Duration = Duration::from_millis(1);
 
 pub struct NoiseRecorder {
     programs: Programs,
@@ -31,6 +39,7 @@ impl Instrument for NoiseRecorder {
     fn start() -> Result<NoiseRecorder> {
         let mut programs = Programs::load()?;
         let records = Records::of(&mut programs.ebpf)?;
+        bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
         Ok(NoiseRecorder { programs, begun: clock::with_tsc(), records })
     }
 
@@ -38,6 +47,7 @@ impl Instrument for NoiseRecorder {
     ///
     /// Fails if one could not be recorded: what it took would be missing from the noise.
     fn read(&mut self) -> Result<HostNoise> {
+        let audit = self.audit()?;
         // In this order: what ends in between is one more record.
         let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
         self.drain()?;
@@ -51,6 +61,7 @@ impl Instrument for NoiseRecorder {
             clock: Clock { begin: self.begun, end: clock::with_tsc() },
             tsc_offsets: tsc_offsets::read(),
             exits,
+            audit,
             vmm_end_unknown: !self.programs.sees_run,
             absences: self.records.taken().iter().map(gather).collect::<Result<_>>()?,
         })
@@ -58,6 +69,29 @@ impl Instrument for NoiseRecorder {
 }
 
 impl NoiseRecorder {
+    /// Ends the window in which an emulator counts the same exits.  None if no vCPU makes one now,
+    /// or made one before.
+    fn audit(&mut self) -> Result<Option<Audit>> {
+        let was_open = bpf::state(&self.programs.ebpf, NOISE_OPEN)? != 0;
+        let wanted = if was_open { AUDIT_CLOSE } else { AUDIT_LEAVE };
+        bpf::set_state(&mut self.programs.ebpf, NOISE_WANTED, wanted.into())?;
+        let is_open = |ebpf: &_| bpf::state(ebpf, NOISE_OPEN);
+        for _ in 0..PATIENCE {
+            if is_open(&self.programs.ebpf)? == 0 {
+                break;
+            }
+            sleep(STEP);
+        }
+        bpf::set_state(&mut self.programs.ebpf, NOISE_WANTED, AUDIT_LEAVE.into())?;
+        if !was_open || is_open(&self.programs.ebpf)? != 0 {
+            return Ok(None);
+        }
+        // Exits of the window, whose guests are entered again soon.
+        sleep(STEP * 20);
+        let exits = bpf::state(&self.programs.ebpf, NOISE_AUDITED)?;
+        Ok(Some(Audit { exits, world_switches: None }))
+    }
+
     /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
         self.records.drain()

@@ -5,7 +5,9 @@ use crate::{
     number::{self, count, nanos},
     table::Table,
 };
-use paratick_core::noise::{Absence, Class, Entry, Ledger, Parts, Rank, Source};
+use paratick_core::noise::{
+    Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Parts, Rank, Source, Stalls,
+};
 
 /// As many sources as one looks at.
 const SHOWN: usize = 20;
@@ -157,18 +159,90 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
 
+/// Exits by class, and the same by the emulator.
+pub fn audit(host: &HostNoise) -> Option<String> {
+    let audit = host.audit?;
+    let world_switches = audit.world_switches?;
+    let [light, heavy, halts] =
+        [Class::Light, Class::Heavy, Class::Halt].map(|class| host.audited(class));
+    let going_on = audit.exits - light - heavy - halts;
+    let number = |n: u64| count(n as f64);
+    Some(format!(
+        "{} light exits + {} heavy ones + {} halts + {} that went on = {} exits; the emulator \
+         counted {} world switches meanwhile.",
+        number(light),
+        number(heavy),
+        number(halts),
+        number(going_on),
+        number(audit.exits),
+        number(world_switches),
+    ))
+}
+
+/// Which knobs to turn so that no gap is longer than a budget.
+pub fn budget(plan: &Budget) -> String {
+    let most = nanos(plan.budget_ns);
+    if plan.over == 0 {
+        return format!(
+            "No gap is longer than {most}: the longest takes {}.\n",
+            nanos(plan.longest_ns)
+        );
+    }
+    let gaps = number::plural(plan.over, "gap");
+    let mut text = match plan.still_over {
+        0 => format!("For {gaps} longer than {most}, the fewest knobs that are enough:\n"),
+        left => format!(
+            "For {gaps} longer than {most}, no knobs are enough: {left} would be left with all of \
+             these:\n"
+        ),
+    };
+    for knob in &plan.knobs {
+        text += &format!("- {knob}\n");
+    }
+    let left: Vec<String> = plan.left.iter().map(Source::to_string).collect();
+    let of = if left.is_empty() { String::new() } else { format!(" ({})", left.join(" + ")) };
+    text += &format!(
+        "Predicted: the longest gap {}{of}, the noise {}.\n",
+        nanos(plan.longest_ns),
+        nanos(plan.noise_ns)
+    );
+    text
+}
+
+/// What was found of the stalls that the emulator was told to make.
+pub fn stalls(stalls: Stalls, found: &Found) -> String {
+    let lengths = match (found.lengths_ns.iter().min(), found.lengths_ns.iter().max()) {
+        (Some(least), Some(most)) => {
+            format!(", {} to {} ns long", count(*least as f64), count(*most as f64))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "Stalls of {} every {} on the pCPU of CPU 0: {} were due, {} are found as \
+         unexplained{lengths}, {} are part of an exit or of what the guest did, {} are missed. \
+         Unexplained without a stall: {}.",
+        nanos(stalls.ns),
+        nanos(stalls.every_ns),
+        found.due,
+        found.lengths_ns.len(),
+        found.hidden,
+        found.missed,
+        found.others,
+    )
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use paratick_core::{
         cause::Cause,
         noise::{
-            by_source, host_sources, ledger, Clock, Disturbance, Gap, GuestNoise, HostNoise,
-            Instant, Kind, TscOffset,
+            budget as plan, by_source, host_sources, ledger, Clock, Disturbance, Gap, GuestNoise,
+            HostNoise, Instant, Kind, TscOffset,
         },
     };
 
-    fn recorded() -> (GuestNoise, HostNoise) {
+    pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         let at = |ns| Instant { tsc: ns, ns };
         let clock = Clock { begin: at(0), end: at(10_000_000) };
         let tick = Disturbance {
@@ -206,6 +280,7 @@ mod tests {
                 exit_cpu: 0,
                 entry_cpu: 0,
                 held: false,
+                audited: false,
                 taker: (waited_ns > 0).then(|| "kworker/2:1".into()),
             };
         let absences = vec![
@@ -218,6 +293,7 @@ mod tests {
             tsc_offsets: vec![offset(0), offset(1)],
             exits: 2,
             vmm_end_unknown: false,
+            audit: None,
             absences,
         };
         (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, gaps }, host)
@@ -246,5 +322,13 @@ mod tests {
             + "\n"
             + &ranks(&host_sources(&host.absences), "What their time came from").text();
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_budget_names_the_knobs_that_meet_it() {
+        let (guest, host) = recorded();
+        let book = ledger(&guest, Some((&host, 5)));
+        let texts = [100_000, 20_000, 1_000].map(|most| super::budget(&plan(&book, most)));
+        insta::assert_snapshot!(texts.join("\n"));
     }
 }
