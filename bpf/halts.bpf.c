@@ -89,6 +89,7 @@ static __always_inline void tell(struct halting *thread)
 		.new = thread->new,
 		.vector = thread->vector,
 		.switches = thread->switches,
+		.limit = thread->limit,
 	};
 
 	emit(&record);
@@ -117,6 +118,24 @@ int kvm_entry(void *ctx)
 	thread->flags = 0;
 	thread->slept_at_ns = 0;
 	thread->woken_at_ns = 0;
+	return 0;
+}
+
+/* Only of the series halt-polling: vcpu_id, limit, why, deadline. A halt begins. */
+SEC("raw_tracepoint/kvm_halt_poll_window")
+int kvm_halt_poll_window(__u64 *ctx)
+{
+	struct halting *thread = this_thread();
+	__u32 why = ctx[2];
+
+	if (!thread)
+		return 0;
+	if (thread->ended_ns)
+		tell(thread);
+	if (why == POLL_WHY_NONE || why == POLL_WHY_DEADLINE)
+		return 0;
+	thread->limit = ctx[1];
+	thread->flags |= HALT_LIMIT;
 	return 0;
 }
 

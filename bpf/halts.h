@@ -20,6 +20,11 @@
 #define HALT_VALID	(1u << 1)	/* KVM takes the wake-up for one */
 #define HALT_CHANGED	(1u << 2)	/* KVM spoke of its limit: old, new */
 #define HALT_DEADLINE	(1u << 3)	/* the vCPU's timer was armed */
+#define HALT_LIMIT	(1u << 4)	/* KVM said for how long it polls at most */
+
+/* Of enum kvm_halt_poll_why: nothing is polled for, and a timer is, whatever the limit is. */
+#define POLL_WHY_NONE		0
+#define POLL_WHY_DEADLINE	3
 
 /* A halt of a vCPU, or a mark. */
 struct record {
@@ -37,7 +42,7 @@ struct record {
 	__u32 new;
 	__u32 vector;		/* first interrupt after the halt; 0: none was seen */
 	__u32 switches;		/* of the thread, since the last record */
-	__u32 pad;
+	__u32 limit;		/* in ns, as told before the halt */
 };
 
 /* A vCPU's thread. */
@@ -56,7 +61,7 @@ struct halting {
 	__u32 vector;
 	__u32 switches;
 	__u32 vcpu;
-	__u32 pad;
+	__u32 limit;
 };
 
 /* Slots of the `state` array. */

@@ -7,7 +7,7 @@ use paratick_core::{
         sets::{self, Scale},
         workloads,
     },
-    halts::{Floor, HostRule, RunHalts, Tally, Waker},
+    halts::{Floor, HostRule, Rule, RunHalts, Tally, Waker},
     results::{Plan, Results},
     subject::Subject,
 };
@@ -37,6 +37,9 @@ pub fn polling() -> Results {
                 results.add(planned, subject, sample);
             }
             results.set_halts(&planned.workload, subject, halts(subject, idles as u64));
+            if subject.mode.to_string() == "tickless" {
+                results.set_native(&planned.workload, subject, 900_000_000);
+            }
         }
     }
     results.summarize();
@@ -45,13 +48,13 @@ pub fn polling() -> Results {
 
 /// Each step of the ladder half as often as the one below it.
 fn halts(subject: Subject, halts: u64) -> RunHalts {
-    let rule: HostRule = subject.host.rule();
+    let rule = subject.host.rule();
     let steps = [0, 10_000, 20_000, 40_000, 80_000, 160_000, 200_000];
-    let lowest = match rule.floor {
-        Floor::At(least) => least,
+    let lowest = match rule {
+        Rule::Host(HostRule { floor: Floor::At(least), .. }) => least,
         _ => 0,
     };
-    let steps = steps.into_iter().filter(|step| (lowest..=rule.max).contains(step));
+    let steps = steps.into_iter().filter(|step| (lowest..=rule.max()).contains(step));
     let mut left = halts;
     let mut limits = BTreeMap::new();
     for step in steps {

@@ -34,9 +34,17 @@ pub fn records_halts(boot: Boot, plan: &Plan) -> bool {
     plan.halts && boot.round == 1
 }
 
+/// Whether its workloads run on the host itself afterwards: once for each setting of the host.
+pub fn runs_natively(boot: Boot, plan: &Plan) -> bool {
+    let mut subjects = plan.subjects.iter();
+    let first = subjects.find(|subject| subject.host == boot.subject.host);
+    records_halts(boot, plan) && plan.guests == 1 && first == Some(&boot.subject)
+}
+
 /// How many runs its guest makes; a boot counts as one.
 fn runs(boot: Boot, plan: &Plan) -> u64 {
-    let again = [counts_idle_entries(boot, plan), records_halts(boot, plan)];
+    let again =
+        [counts_idle_entries(boot, plan), records_halts(boot, plan), runs_natively(boot, plan)];
     let again = again.into_iter().filter(|again| *again).count();
     per_guest(plan) + (again * plan.workloads.len()) as u64
 }
@@ -48,6 +56,8 @@ pub struct Measured {
     pub idle_entries: Vec<(String, IdleEntries)>,
     /// By workload, where they were recorded.
     pub halts: Vec<(String, RunHalts)>,
+    /// How long a run took on the host itself, in ns, by workload.
+    pub native: Vec<(String, u64)>,
     /// As it was started.
     pub command_line: Vec<String>,
     /// As `uname -r` says in it.
@@ -269,6 +279,9 @@ fn take(results: &mut Results, boot: Boot, measured: Measured, events: Events) {
     }
     for (workload, halts) in measured.halts {
         results.set_halts(&workload, boot.subject, halts);
+    }
+    for (workload, ns) in measured.native {
+        results.set_native(&workload, boot.subject, ns);
     }
 }
 

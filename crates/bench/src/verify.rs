@@ -80,6 +80,12 @@ pub fn check_host(host: &Host) -> Result<()> {
 /// A kernel that does not know a setting has its default.
 fn is_in_effect(row: &HostSetting, wanted: u64, said: &str) -> bool {
     let unknown = row.needs.is_some() && said.is_empty();
+    // A parameter that is a boolean.
+    let said = match said {
+        "N" => "0",
+        "Y" => "1",
+        number => number,
+    };
     said == wanted.to_string() || (unknown && wanted == row.default)
 }
 
@@ -217,6 +223,9 @@ mod tests {
         let floor = row("halt-poll-floor");
         assert!(is_in_effect(floor, 0, "") && is_in_effect(floor, 2, "2"));
         assert!(!is_in_effect(floor, 2, "") && !is_in_effect(floor, 0, "2"));
+        let learns = row("halt-poll-learn");
+        assert!(is_in_effect(learns, 0, "N") && is_in_effect(learns, 1, "Y"));
+        assert!(!is_in_effect(learns, 1, "N") && !is_in_effect(learns, 0, "Y"));
     }
 
     #[test]

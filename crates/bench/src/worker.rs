@@ -3,7 +3,7 @@
 
 use super::{
     sample,
-    schedule::{counts_idle_entries, records_halts, Measured, Worker},
+    schedule::{counts_idle_entries, records_halts, runs_natively, Measured, Worker},
     settings::Settings,
     verify,
     workloads::{self, Completed, Run},
@@ -98,10 +98,11 @@ impl HostWorker<'_> {
         }
         // Again: a guest whose virtual ticks stay away goes back to its own.
         in_effect()?;
-        let measured = Measured {
+        let mut measured = Measured {
             samples,
             idle_entries,
             halts,
+            native: Vec::new(),
             command_line: guests[0].command_line().to_vec(),
             kernel: guests[0].ready().kernel.clone(),
             problems,
@@ -111,6 +112,16 @@ impl HostWorker<'_> {
             None => guests.into_iter().try_for_each(Guest::shutdown)?,
             // It would wait for what does not end.
             Some(_) => drop(guests),
+        }
+        for run in once_more(runs_natively(boot, &plan)) {
+            let Some(ran_natively) = workloads::native(&on.host, &agent, plan.vcpus, run)? else {
+                continue;
+            };
+            match ran_natively {
+                Ok(one) => measured.native.push(one),
+                Err(fault) => measured.problems.push(fault),
+            }
+            ran();
         }
         on.host.check()?;
         if let Some(hung) = hung {

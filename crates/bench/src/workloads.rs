@@ -168,6 +168,31 @@ pub fn halts(
     })
 }
 
+/// Lets a run's workload run on the host itself, on as many pCPUs, and says for how long it took,
+/// in ns.  None: there is no way to do that.
+pub fn native(
+    host: &Host,
+    agent: &str,
+    vcpus: u32,
+    run: &Run,
+) -> Result<Option<Result<(String, u64), Fault>>> {
+    let workload = &run.workload;
+    // A host has not the disk of its guests, and no program's folder.
+    if workload.program.is_some() || workload.workload == "block" {
+        return Ok(None);
+    }
+    let (work, cpus) = (workload.work.to_string(), format!("1-{vcpus}"));
+    let name = workloads::agents_name(&workload.workload);
+    let argv = ["taskset", "-c", &cpus, agent, "workload", name, "--work", &work, "--window", "0"];
+    let result = host.exec(exec(argv, workload))?;
+    let report = checked(&result)
+        .and_then(|result| sample::report(&result.stdout).map_err(|error| format!("{error:#}")));
+    Ok(Some(match report {
+        Ok(report) => Ok((workload.workload.clone(), report.duration_ns)),
+        Err(why) => Err(failed(workload, Doing::RunningNatively, why)),
+    }))
+}
+
 /// What a guest said; the text is why its workload failed.
 type Attempt<T> = std::result::Result<T, String>;
 

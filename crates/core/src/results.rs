@@ -172,6 +172,9 @@ pub struct Readings {
     pub cycle: Option<IdleCycle>,
     /// The vCPUs' halts as the host saw them, in a run that is none of the samples either.
     pub halts: Option<RunHalts>,
+    /// How long a run took on the host itself, without any guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_ns: Option<u64>,
 }
 
 /// What was counted in every run, and what follows from it.
@@ -241,6 +244,13 @@ impl Results {
     pub fn set_halts(&mut self, workload: &str, subject: Subject, halts: RunHalts) {
         if let Some(cell) = self.cell_mut(workload, subject) {
             cell.readings.halts = Some(halts);
+        }
+    }
+
+    /// The same of a run on the host itself.
+    pub fn set_native(&mut self, workload: &str, subject: Subject, ns: u64) {
+        if let Some(cell) = self.cell_mut(workload, subject) {
+            cell.readings.native_ns = Some(ns);
         }
     }
 

@@ -2,7 +2,7 @@
 //! What is measured: a guest's mode, on a host with certain settings.
 
 use crate::{
-    halts::{Floor, HostRule},
+    halts::{Floor, HostRule, LearnedRule, Rule},
     mode::{Mode, UnknownMode},
 };
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ const START: (&str, u64) = ("halt-poll-grow-start", 10_000);
 const SHRINK: (&str, u64) = ("halt-poll-shrink", 2);
 
 /// Every host setting.  A new row is all that another one needs.
-pub const HOST_SETTINGS: [HostSetting; 5] = [
+pub const HOST_SETTINGS: [HostSetting; 7] = [
     HostSetting {
         name: "halt-poll",
         about: "how long KVM polls before a halted vCPU's thread sleeps",
@@ -78,6 +78,11 @@ pub const HOST_SETTINGS: [HostSetting; 5] = [
                 name: "paper-floor",
                 about: "the same to the letter: never below 10000 ns",
                 sets: &[("halt-poll", 160_000), GROW, START, SHRINK, ("halt-poll-floor", 2)],
+            },
+            Preset {
+                name: "learned",
+                about: "what each vCPU's last halts would have wanted",
+                sets: &[("halt-poll", 200_000), ("halt-poll-learn", 1)],
             },
         ],
     },
@@ -123,6 +128,28 @@ pub const HOST_SETTINGS: [HostSetting; 5] = [
         parameter: "kvm.halt_poll_floor",
         file: "/sys/module/kvm/parameters/halt_poll_floor",
         needs: Some("lab"),
+        presets: &[],
+    },
+    HostSetting {
+        name: "halt-poll-learn",
+        about: "1: learned from halts, not grown and shrunk",
+        unit: "rule",
+        default: 0,
+        most: 1,
+        parameter: "kvm.halt_poll_learn",
+        file: "/sys/module/kvm/parameters/halt_poll_learn",
+        needs: Some("halt-polling"),
+        presets: &[],
+    },
+    HostSetting {
+        name: "halt-poll-cost",
+        about: "with it: what it costs to block",
+        unit: "ns",
+        default: 10_000,
+        most: 10_000_000,
+        parameter: "kvm.halt_poll_cost_ns",
+        file: "/sys/module/kvm/parameters/halt_poll_cost_ns",
+        needs: Some("halt-polling"),
         presets: &[],
     },
 ];
@@ -274,11 +301,16 @@ impl HostSettings {
         needed.map(|(row, value)| format!("{}={value}", row.parameter)).collect()
     }
 
-    pub fn rule(self) -> HostRule {
+    /// By which KVM polls.
+    pub fn rule(self) -> Rule {
         let value = |name| self.get(name).expect("a row of the table") as u32;
+        let max = value("halt-poll");
+        if value("halt-poll-learn") == 1 {
+            return Rule::Learned(LearnedRule { max, cost: value("halt-poll-cost") });
+        }
         let grow_start = value("halt-poll-grow-start");
-        HostRule {
-            max: value("halt-poll"),
+        Rule::Host(HostRule {
+            max,
             grow: value("halt-poll-grow"),
             grow_start,
             shrink: value("halt-poll-shrink"),
@@ -287,7 +319,7 @@ impl HostSettings {
                 1 => Floor::None,
                 _ => Floor::At(grow_start),
             },
-        }
+        })
     }
 }
 
@@ -433,7 +465,10 @@ mod tests {
     fn names_stand_for_the_rules_that_are_replayed() {
         for Preset { name, .. } in HOST_SETTINGS[0].presets {
             let chosen = HostSettings::default().with(&HOST_SETTINGS[0].choose(name).unwrap());
-            assert_eq!(name.parse(), Ok(chosen.rule()), "{name}");
+            match chosen.rule() {
+                Rule::Host(rule) => assert_eq!(name.parse(), Ok(rule), "{name}"),
+                rule => assert_eq!(*name, rule.to_string()),
+            }
         }
     }
 
@@ -445,5 +480,7 @@ mod tests {
         };
         assert!(!parameters("paper").contains("floor"));
         assert!(parameters("paper-floor").ends_with(" kvm.halt_poll_floor=2"));
+        assert!(!parameters("paper").contains("learn"));
+        assert!(parameters("learned").ends_with(" kvm.halt_poll_learn=1"));
     }
 }

@@ -251,7 +251,9 @@ fn text(halts: &Halts, report: &Report) -> String {
 fn replayed(verified: &[Option<Verified>]) -> String {
     let known: Vec<&Verified> = verified.iter().flatten().collect();
     if known.is_empty() {
-        return "The rule in force could not be replayed: it is not known.".into();
+        return "The rule in force could not be replayed: it is not known, \
+                or not what it learned before."
+            .into();
     }
     let sum = |of: &dyn Fn(&Verified) -> u64| known.iter().map(|one| of(one)).sum::<u64>();
     let (compared, changes) = (sum(&|one| one.compared), sum(&|one| one.changes));
@@ -271,6 +273,12 @@ fn replayed(verified: &[Option<Verified>]) -> String {
 /// wrong.
 fn apply(subject: &Subject, before: &Judged, halts: &Halts) -> Result<ExitCode> {
     let advice = before.regret.advice.as_ref().context("nothing halted")?;
+    if let Some(Rule::Learned(_)) = before.now {
+        bail!(
+            "KVM's other parameters have no effect while it learns for how long to poll\n\
+             hint: echo N > /sys/module/kvm/parameters/halt_poll_learn, or --halt-poll default"
+        );
+    }
     let (Rule::Host(rule), Some(Rule::Host(now))) = (advice.rule, before.now) else {
         bail!("the rule in force is not known\nhint: change no parameter while it is recorded");
     };

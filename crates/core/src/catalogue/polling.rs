@@ -9,7 +9,7 @@ use crate::subject::Subject;
 /// the host's polling off.
 ///
 /// Those that share a host's settings stand together: to change them, a host is booted.
-const SUBJECTS: [&str; 12] = [
+const SUBJECTS: [&str; 13] = [
     "tickless",
     "tickless+poll-0",
     "tickless+poll",
@@ -22,6 +22,7 @@ const SUBJECTS: [&str; 12] = [
     "tickless halt-poll=paper",
     "tickless halt-poll=paper-floor",
     "tickless halt-poll=default",
+    "tickless halt-poll=learned",
 ];
 
 pub fn subjects() -> Vec<Subject> {

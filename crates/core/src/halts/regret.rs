@@ -85,7 +85,12 @@ pub fn stock_rules(side: Side, now: Option<Rule>, cost: u32) -> Vec<Candidate> {
     };
     rules.push(named("learned", Rule::Learned(LearnedRule { max, cost })));
     if let Some(rule) = now.filter(|now| rules.iter().all(|one| one.rule != *now)) {
-        rules.insert(0, Candidate { name: rule.to_string(), rule });
+        let name = match rule {
+            // Not what it learns with the cost that is asked about.
+            Rule::Learned(_) => "learned (in force)".to_string(),
+            rule => rule.to_string(),
+        };
+        rules.insert(0, Candidate { name, rule });
     }
     rules
 }

@@ -76,6 +76,23 @@ impl HostRule {
     ];
 }
 
+impl LearnedRule {
+    /// KVM's parameters in the series halt-polling.
+    pub const DEFAULT: LearnedRule = LearnedRule { max: 200_000, cost: 10_000 };
+}
+
+impl Rule {
+    /// Nothing is ever polled longer for.
+    pub fn max(self) -> u32 {
+        match self {
+            Rule::Host(rule) => rule.max,
+            Rule::Guest(rule) => rule.max,
+            Rule::Learned(rule) => rule.max,
+            Rule::Fixed(ns) => ns,
+        }
+    }
+}
+
 impl GuestRule {
     /// 6.12's.
     pub const DEFAULT: GuestRule =
@@ -211,7 +228,10 @@ impl fmt::Display for Rule {
         match self {
             Rule::Host(rule) => write!(f, "{rule}"),
             Rule::Guest(rule) => write!(f, "guest {rule}"),
-            Rule::Learned(rule) => write!(f, "learned, up to {} ns", rule.max),
+            Rule::Learned(LearnedRule::DEFAULT) => f.write_str("learned"),
+            Rule::Learned(LearnedRule { max, cost }) => {
+                write!(f, "learned, up to {max} ns, cost {cost} ns")
+            }
             Rule::Fixed(0) => f.write_str("never"),
             Rule::Fixed(ns) => write!(f, "always {ns} ns"),
         }

@@ -42,6 +42,7 @@ pub enum Doing {
     Running(u32),
     CountingIdleEntries,
     RecordingHalts,
+    RunningNatively,
 }
 
 impl Boot {
@@ -77,6 +78,7 @@ impl fmt::Display for Fault {
                     write!(f, "counting idle entries of {workload}: {why}")
                 }
                 Doing::RecordingHalts => write!(f, "recording halts of {workload}: {why}"),
+                Doing::RunningNatively => write!(f, "running {workload} on the host: {why}"),
             },
             Fault::GivenUp => f.write_str("given up: the last guests all failed"),
             Fault::CountsDiffer { exits, world_switches } => {

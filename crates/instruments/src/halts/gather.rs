@@ -2,7 +2,8 @@
 //! From records to the halts of each vCPU.
 
 use super::raw::{
-    Record, HALT_CHANGED, HALT_DEADLINE, HALT_VALID, HALT_WAITED, RECORD_HALT, RECORD_MARK,
+    Record, HALT_CHANGED, HALT_DEADLINE, HALT_LIMIT, HALT_VALID, HALT_WAITED, RECORD_HALT,
+    RECORD_MARK,
 };
 use crate::facts::raw::{MARKER_CLOSE, MARKER_OPEN};
 use paratick_core::{
@@ -102,7 +103,7 @@ fn halt(record: &Record, window_begin: u64) -> Halt {
         waited,
         valid: has(HALT_VALID),
         allowed: true,
-        limit_ns: None,
+        limit_ns: has(HALT_LIMIT).then_some(record.limit),
         traced: changed.then_some(Traced { old: record.old, new: record.new }),
         waker: waker(record.vector),
         woken_ns: record.woken_at_ns.checked_sub(begin).filter(|_| waited),

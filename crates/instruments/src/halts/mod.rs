@@ -18,7 +18,7 @@ use aya::Ebpf;
 pub use gather::waker;
 
 use gather::{gather, Recorded};
-use paratick_core::halts::{Floor, Halts, HostRule, Rule};
+use paratick_core::halts::{Floor, Halts, HostRule, LearnedRule, Rule};
 use raw::{Record, HALT_LOST};
 use std::{fs, path::Path};
 
@@ -77,6 +77,12 @@ impl HaltRecorder {
 fn rule_in(parameters: &Path) -> Option<Rule> {
     let read = |name: &str| fs::read_to_string(parameters.join(name)).ok()?.trim().parse().ok();
     let grow_start = read("halt_poll_ns_grow_start")?;
+    let max = read("halt_poll_ns")?;
+    // Only the series halt-polling has it.
+    let learns = fs::read_to_string(parameters.join("halt_poll_learn"));
+    if learns.is_ok_and(|said| said.trim() == "Y") {
+        return Some(Rule::Learned(LearnedRule { max, cost: read("halt_poll_cost_ns")? }));
+    }
     // Only the lab's kernel has it.
     let floor = match read("halt_poll_floor") {
         None | Some(0) => Floor::ToZero,
@@ -84,7 +90,7 @@ fn rule_in(parameters: &Path) -> Option<Rule> {
         Some(_) => Floor::At(grow_start),
     };
     Some(Rule::Host(HostRule {
-        max: read("halt_poll_ns")?,
+        max,
         grow: read("halt_poll_ns_grow")?,
         grow_start,
         shrink: read("halt_poll_ns_shrink")?,

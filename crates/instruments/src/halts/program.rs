@@ -11,7 +11,8 @@ use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/halts.bpf.o"));
 
-/// Each has a BPF program of its name, and is in every kernel that halts can be recorded on.
+/// Each has a BPF program of its name; those that are needed are in every kernel that halts can be
+/// recorded on.
 const EVENTS: &[(&str, bool)] = &[
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),
@@ -19,6 +20,8 @@ const EVENTS: &[(&str, bool)] = &[
     ("timer/hrtimer_cancel", true),
     ("kvm/kvm_cpuid", true),
     ("kvm/kvm_inj_virq", true),
+    // Tells limits that nothing else does: those that were learned.
+    ("kvm/kvm_halt_poll_window", false),
     ("kvm/kvm_halt_poll_ns", true),
     ("kvm/kvm_vcpu_wakeup", true),
     // Last: a thread is a vCPU's from its first entry on.

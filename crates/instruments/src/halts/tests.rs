@@ -33,6 +33,7 @@ fn a_halt_has_its_length_its_poll_and_what_ended_it() {
         slept_at_ns: 42_000,
         woken_at_ns: 48_000,
         deadline_ns: 49_500,
+        limit: 7_000, // not told: no flag says so
         old: 10_000,
         new: 20_000,
         vector: 0xec,
@@ -43,7 +44,15 @@ fn a_halt_has_its_length_its_poll_and_what_ended_it() {
     assert!(halt.waited && halt.valid);
     assert_eq!(halt.traced, Some(Traced { old: 10_000, new: 20_000 }));
     assert_eq!((halt.waker, halt.deadline_ns), (Waker::Timer, Some(9_500)));
-    assert_eq!(halt.woken_ns, Some(8_000));
+    assert_eq!((halt.woken_ns, halt.limit_ns), (Some(8_000), None));
+}
+
+#[test]
+fn a_limit_that_was_told_is_known_without_a_rule() {
+    let flags = HALT_VALID | HALT_WAITED | HALT_LIMIT;
+    let slept_at_ns = 42_000;
+    let halt = only(Record { flags, slept_at_ns, limit: 1_500, ..halted(50_000, 10_000) });
+    assert_eq!((halt.limit_ns, halt.polled_ns), (Some(1_500), 1_500));
 }
 
 #[test]
@@ -105,5 +114,12 @@ fn the_rule_is_known_with_all_of_its_parameters_only() {
     write("halt_poll_floor", "2\n");
     let floor = Floor::At(10_000);
     assert_eq!(rule_in(&folder), Some(Rule::Host(HostRule { floor, ..stock })));
+    // What learns does not grow or shrink.
+    write("halt_poll_cost_ns", "7000\n");
+    write("halt_poll_learn", "N\n");
+    assert_eq!(rule_in(&folder), Some(Rule::Host(HostRule { floor, ..stock })));
+    write("halt_poll_learn", "Y\n");
+    let learned = LearnedRule { max: 200_000, cost: 7_000 };
+    assert_eq!(rule_in(&folder), Some(Rule::Learned(learned)));
     fs::remove_dir_all(folder).unwrap();
 }

@@ -178,7 +178,7 @@ fn limits<'a>(set: &Set<'a>) -> (&'a str, Vec<Group>) {
     let drawn = workloads.iter().find(|(name, _)| *name == DRAWN).or(workloads.first());
     let Some((name, cells)) = drawn else { return ("", Vec::new()) };
     let compared = rules(set, cells);
-    let polled = compared.cells.iter().filter(|(_, cell)| cell.subject.host.rule().max > 0);
+    let polled = compared.cells.iter().filter(|(_, cell)| polling::grows_and_shrinks(cell.subject));
     let groups = polled.filter_map(|(rule, cell)| {
         let halts = cell.readings.halts.as_ref()?;
         Some(group(rule, shares(halts)))

@@ -10,9 +10,9 @@ use crate::{
 };
 use paratick_core::{
     cause::Cause,
-    halts::RunHalts,
+    halts::{Rule, RunHalts},
     results::{Cell, Figure},
-    stats,
+    stats::{self, Observation, Summary},
     subject::{HostSettings, Subject},
 };
 use std::collections::BTreeSet;
@@ -76,13 +76,18 @@ impl<'a> Compared<'a> {
 }
 
 pub fn tables(set: &Set) -> Vec<Table> {
-    let tables = [limits, halts, by_rule, by_mode, per_second];
+    let tables = [limits, halts, by_rule, by_mode, per_second, native];
     tables.iter().map(|table| table(set)).filter(|table| !table.is_empty()).collect()
+}
+
+/// By a rule that has few limits; one that learns has as many as its vCPUs want.
+pub fn grows_and_shrinks(subject: Subject) -> bool {
+    matches!(subject.host.rule(), Rule::Host(rule) if rule.max > 0)
 }
 
 /// How many halts began with each limit of the host in force (Graphs 1 and 2).
 pub fn limits(set: &Set) -> Table {
-    let polls = |cell: &Cell| cell.subject.host.rule().max > 0;
+    let polls = |cell: &Cell| grows_and_shrinks(cell.subject);
     let workloads = set.workloads();
     let mut names: Vec<String> = Vec::new();
     for (name, cell) in workloads.iter().flat_map(|(_, cells)| rules(set, cells).cells) {
@@ -261,10 +266,49 @@ pub fn per_second(set: &Set) -> Table {
     table
 }
 
+/// A workload's runs on the host itself.
+fn on_host(cells: &[&Cell]) -> Option<Summary> {
+    let runs = cells.iter().filter_map(|cell| cell.readings.native_ns);
+    let run = |(round, ns): (u32, u64)| Observation { round, value: ns as f64 };
+    stats::summarize(&(1..).zip(runs).map(run).collect::<Vec<_>>())
+}
+
+/// How many times longer a workload takes in a guest than on the host itself.
+pub fn gap(cell: &Cell, cells: &[&Cell]) -> Option<f64> {
+    Some(cell.median(Figure::DurationNs)? / on_host(cells)?.median)
+}
+
+pub fn native(set: &Set) -> Table {
+    let caption = format!(
+        "How much longer work takes in a guest than on the host itself, on the host's clock: {}",
+        set.name()
+    );
+    let columns = ["Subject", "In the guest", "On the host", "Longer by"];
+    let mut table = Table::new(caption, columns);
+    let time = |ns: f64| nanos(ns.round() as u64);
+    for (_, cells) in set.workloads() {
+        let Some(host) = on_host(&cells) else { continue };
+        table.group(title(cells[0]));
+        for cell in &cells {
+            let cells = [
+                interval(cell.summary(Figure::DurationNs), time),
+                interval(Some(host), time),
+                number::or_nothing(gap(cell, &cells), number::change),
+            ];
+            table.row(name(cell.subject), cells);
+        }
+    }
+    table.note(
+        "On the host: one run for each of its settings, on the pCPUs of the guests' vCPUs, when no \
+         guest is left. Longer by: of the medians.",
+    );
+    table
+}
+
 /// With the name of the host's rule where it polls.
 pub fn name(subject: Subject) -> String {
     let rule = subject.host.rule();
-    match rule.max {
+    match rule.max() {
         0 => subject.mode.to_string(),
         _ => format!("{}, host {rule}", subject.mode),
     }

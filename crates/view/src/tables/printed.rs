@@ -2,7 +2,7 @@
 //! What was printed about halt polling, and what came of it here.
 
 use super::polling::{
-    compare, guests, rules, Compared, HALTS, RULE_2021, RULE_DEFAULT, RULE_FLOOR, RULE_PAPER,
+    compare, gap, guests, rules, Compared, HALTS, RULE_2021, RULE_DEFAULT, RULE_FLOOR, RULE_PAPER,
 };
 use crate::{
     change::{Change, TICKLESS_POLL},
@@ -78,7 +78,8 @@ fn ours(set: &Set, claim: Claim) -> Option<String> {
             (name == "idle").then_some(costs)
         }),
         PingPong => ping_pong(set),
-        Power | NativeGap | Network | ShrinkPower => None,
+        NativeGap => native_gap(set),
+        Power | Network | ShrinkPower => None,
     }
 }
 
@@ -124,6 +125,20 @@ fn range(set: &Set, of: impl Fn(&Set, &[&Cell]) -> Option<Change>) -> Option<Str
         (false, open) => format!("no difference shown in {open} of {}", changes.len()),
     };
     Some(format!("{} to {}, {verdict}", written(first), written(last)))
+}
+
+/// `sleep −9.0 %, −4.0 %`: how far performance is below that on the host itself, before and with
+/// the guest's polling.
+fn native_gap(set: &Set) -> Option<String> {
+    let workloads = set.workloads().into_iter();
+    let told = workloads.filter_map(|(name, cells)| {
+        let before = rules(set, &cells).named(RULE_2021)?;
+        let after = guests(set, &cells).named(&TICKLESS_POLL.to_string())?;
+        let below = |cell: &Cell| Some(number::change(1.0 / gap(cell, &cells)?));
+        Some(format!("{name} {}, {}", below(before)?, below(after)?))
+    });
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// Of all workloads together, and the least and the greatest.
