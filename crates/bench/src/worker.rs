@@ -199,9 +199,9 @@ impl CountingHost {
             bail!("{} runs had a window, and the emulator counted {}", runs.len(), seen.len());
         }
         let sample_of = |(number, run): (usize, &Run)| -> Result<(PlannedWorkload, Sample)> {
-            let each = guests.iter().map(|guest| {
-                Ok(windows[place_of(windows, run.window, guest.pid())?].clone())
-            });
+            let each = guests
+                .iter()
+                .map(|guest| Ok(windows[place_of(windows, run.window, guest.pid())?].clone()));
             let whole = sample::whole(each.collect::<Result<_>>()?);
             let report = run.reports.first().context("the first guest ran it")?;
             let seen = emulator.map(|seen| &seen[number]);

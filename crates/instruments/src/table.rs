@@ -3,7 +3,8 @@
 
 use crate::{
     cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, timers::TimerRecorder, Instrument,
+    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, timers::TimerRecorder,
+    Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;

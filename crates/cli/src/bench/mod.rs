@@ -2,6 +2,7 @@
 //! `paratick bench`: tick modes measured side by side.
 
 mod common;
+mod crowd;
 mod measure;
 mod paper;
 mod programs;
@@ -11,12 +12,10 @@ mod workloads;
 use crate::{errors::usage, input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
+use crowd::Crowds;
 use paratick_core::results::Results;
 use paratick_view::terminal;
 use std::{path::PathBuf, process::ExitCode};
-
-/// The bench whose files belong together.
-const IDLE: &str = "idle";
 
 /// Measure tick modes side by side: exits by cause, ticks, execution time
 #[derive(Subcommand)]
@@ -105,16 +104,17 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
     let all = files.iter().map(|file| input::results("show", file));
     let all = all.collect::<Result<Vec<_>>>()?;
-    if all.iter().all(|results| results.bench == IDLE) {
+    if all.iter().all(|results| results.bench == crowd::BENCH) {
         let all: Vec<&Results> = all.iter().collect();
-        format.print(&measure::crowds(&all), || terminal::crowds(&all))?;
+        format.print(&Crowds::of(&all), || terminal::crowds(&all))?;
         return Ok(ExitCode::SUCCESS);
     }
     let [results] = &all[..] else {
         return Err(usage(format!(
             "{} files are too many to show at once\n\
-             hint: give one, or several of bench {IDLE}; `paratick report` takes any",
-            files.len()
+             hint: give one, or several of bench {}; `paratick report` takes any",
+            files.len(),
+            crowd::BENCH
         )));
     };
     show_one(results, format)

@@ -70,7 +70,7 @@ pub struct Idle {
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = number(1..=sets::IDLE_GUESTS_MOST))]
     guests: Option<Vec<u32>>,
-    /// Measure less: fewer guests, one boot each, for a shorter time
+    /// Measure less: fewer guests, for a shorter time
     #[arg(long)]
     quick: bool,
     #[command(flatten)]

@@ -147,7 +147,8 @@ impl<'a> Crowd<'a> {
         if few == many {
             return None;
         }
-        let compared = stats::compare_unpaired(&wake_ups_of_each(most, many), &wake_ups_of_each(fewest, few))?;
+        let compared =
+            stats::compare_unpaired(&wake_ups_of_each(most, many), &wake_ups_of_each(fewest, few))?;
         Some(((few, many), compared))
     }
 }

@@ -8,7 +8,9 @@ pub use program::EVENTS;
 
 use crate::{
     bpf,
-    facts::raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_OLDEST, STATE_VMS, STATE_WINDOWS},
+    facts::raw::{
+        Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_OLDEST, STATE_VMS, STATE_WINDOWS,
+    },
     Instrument,
 };
 use anyhow::{bail, Context, Result};

@@ -14,7 +14,8 @@ use paratick_core::{
     stats,
 };
 
-const ABOUT: &str = "“Getting maximum mileage out of tickless” (Ottawa Linux Symposium, 2007) says \
+const ABOUT: &str =
+    "“Getting maximum mileage out of tickless” (Ottawa Linux Symposium, 2007) says \
     in its first section that the ticks of 50 guests at 1000 Hz add up to 50\u{202f}000 in a \
     second, which limits how many guests there can be; it measures none. Here so many guests of \
     one vCPU do nothing, side by side on one pCPU. They are counted in one window, which begins \

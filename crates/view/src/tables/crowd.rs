@@ -94,8 +94,8 @@ fn periodic(crowd: &Crowd) -> Option<String> {
     let off = |slope: f64| number::change(slope / hz);
     Some(format!(
         "A guest of `{mode}` has {hz} ticks in a second. The slope of vCPU timers is off that by \
-         {}, that of interrupts by {}: timers that expire while the host handles another one need \
-         no interrupt of their own.",
+         {}, that of interrupts by {}: several timers may expire in one, and some are the host's \
+         own.",
         off(timers),
         off(interrupts)
     ))
@@ -122,8 +122,9 @@ pub fn together(crowd: &Crowd) -> Table {
         table.row(mode.to_string(), cells);
     }
     table.note(
-        "Fewer for each of many guests: they grow less than linearly, since one wake-up serves \
-         several guests. In brackets: fewer than 4 boots of either.",
+        "Fewer for each of many guests: they grow less than linearly. One wake-up may serve \
+         several guests, and the host's own tick goes on for all of them together while they keep \
+         its CPU from longer sleep. In brackets: fewer than 4 boots of either.",
     );
     table
 }
