@@ -117,6 +117,7 @@ static __always_inline void settle(const struct thread *thread)
 static __noinline int vm_index(__u32 tgid)
 {
 	__u32 *known = bpf_map_lookup_elem(&vm_of_tgid, &tgid);
+	struct vm vm = { .tgid = tgid };
 	__u64 *next;
 	__u32 index;
 
@@ -128,8 +129,10 @@ static __noinline int vm_index(__u32 tgid)
 	index = __sync_fetch_and_add(next, 1);
 	if (index >= MAX_VMS)
 		return -1;
-	if (!bpf_map_update_elem(&vm_of_tgid, &tgid, &index, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&vm_of_tgid, &tgid, &index, BPF_NOEXIST)) {
+		bpf_map_update_elem(&vms, &index, &vm, BPF_ANY);
 		return index;
+	}
 	/* Another vCPU of the guest was faster: its slot is the guest's. */
 	known = bpf_map_lookup_elem(&vm_of_tgid, &tgid);
 	return known ? (int)*known : -1;
@@ -203,8 +206,7 @@ int kvm_hypercall(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline void open_window(struct thread *thread, struct vm *vm,
-					__u32 id)
+static __always_inline void open_window(struct vm *vm, __u32 id)
 {
 	__u64 *next = slot(STATE_WINDOWS);
 	struct window *window;
@@ -219,15 +221,14 @@ static __always_inline void open_window(struct thread *thread, struct vm *vm,
 	if (!window)
 		return;
 	window->sequence = sequence;
-	window->tgid = thread->tgid;
+	window->tgid = vm->tgid;
 	window->id = id;
 	window->closed_ns = 0;
 	window->opened_ns = bpf_ktime_get_ns();
 	store_flag(MARK_OPEN, &vm->open, sequence);
 }
 
-static __always_inline void close_window(struct thread *thread, struct vm *vm,
-					 __u32 id)
+static __always_inline void close_window(struct vm *vm, __u32 id)
 {
 	__u32 index = vm->open % MAX_WINDOWS, none = 0;
 	struct window *window = bpf_map_lookup_elem(&windows, &index);
@@ -237,9 +238,38 @@ static __always_inline void close_window(struct thread *thread, struct vm *vm,
 		return;
 	}
 	store_flag(MARK_CLOSE, &vm->open, none);
-	/* The marker's own exit does not count. */
-	thread->window = 0;
 	window->closed_ns = bpf_ktime_get_ns();
+}
+
+/*
+ * Of every guest that may run.  The emulator's window is from the last of them
+ * to open to the first to close: exact where the vCPUs of all guests share the
+ * marking vCPU's pCPU, or sleep meanwhile.
+ */
+static __noinline int mark_all(__u32 what, __u32 id)
+{
+	__u64 *oldest = slot(STATE_OLDEST), *next = slot(STATE_VMS);
+	__u32 index, end;
+	struct vm *vm;
+
+	if (!oldest || !next)
+		return 0;
+	end = *next;
+	if (end > *oldest + MAX_TOGETHER)
+		bump(STATE_LOST);
+	for (__u32 nth = 0; nth < MAX_TOGETHER; nth++) {
+		index = *oldest + nth;
+		if (index >= end)
+			break;
+		vm = bpf_map_lookup_elem(&vms, &index);
+		if (!vm)
+			break;
+		if (what == MARKER_OPEN_ALL)
+			open_window(vm, id);
+		else
+			close_window(vm, id);
+	}
+	return 0;
 }
 
 SEC("tracepoint/kvm/kvm_cpuid")
@@ -247,7 +277,7 @@ int kvm_cpuid(void *ctx)
 {
 	struct thread *thread;
 	struct vm *vm;
-	__u32 index;
+	__u32 index, what;
 
 	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
 		return 0;
@@ -258,12 +288,18 @@ int kvm_cpuid(void *ctx)
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm)
 		return 0;
-	if ((index & 0xff) == MARKER_OPEN)
-		open_window(thread, vm, index >> 8);
-	else if ((index & 0xff) == MARKER_CLOSE)
-		close_window(thread, vm, index >> 8);
+	what = index & 0xff;
+	if (what == MARKER_OPEN)
+		open_window(vm, index >> 8);
+	else if (what == MARKER_CLOSE)
+		close_window(vm, index >> 8);
+	else if (what == MARKER_OPEN_ALL || what == MARKER_CLOSE_ALL)
+		mark_all(what, index >> 8);
 	else
 		bump(STATE_STRAY);
+	/* The closing marker's own exit does not count. */
+	if (!vm->open)
+		thread->window = 0;
 	return 0;
 }
 

@@ -13,6 +13,9 @@
 #define MARKER_LEAF	0x50415241
 #define MARKER_OPEN	1
 #define MARKER_CLOSE	2
+/* The same of all guests at once. */
+#define MARKER_OPEN_ALL	3
+#define MARKER_CLOSE_ALL	4
 
 /* The number of the hypercall that halts until a deadline (kvm_para.h). */
 #define HC_HALT_UNTIL	20
@@ -25,6 +28,8 @@
 #define MAX_THREADS	4096
 #define MAX_WINDOWS	4096
 #define MAX_COUNTS	32768
+/* Guests whose windows one marker opens. */
+#define MAX_TOGETHER	64
 
 /* Facts of one exit; user space decides the cause from them. */
 #define FACT_MSR	(1u << 0)	/* the MSR is known */
@@ -55,6 +60,7 @@ struct thread {
 
 struct vm {
 	__u32 open;		/* sequence number of the open window; 0: none */
+	__u32 tgid;
 };
 
 struct window {
@@ -87,6 +93,7 @@ enum {
 	STATE_VMS,		/* slots of vms handed out so far */
 	STATE_LOST,		/* exits that found no room in a map */
 	STATE_STRAY,		/* markers without sense: close of a window not open, … */
+	STATE_OLDEST,		/* the first slot of vms whose guest may still run */
 	STATE_SIZE,
 };
 

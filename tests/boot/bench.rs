@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench quick` for real: what it counts, and what an interrupt leaves.
+//! Benches for real: what they count, and what an interrupt leaves.
 
 use crate::support::{kernel, mode, PATIENCE};
 use paratick_core::{
-    results::{self, Figure, Results},
+    results::{self, Cost, Crowd, Figure, Results},
     subject::Subject,
 };
 use std::{
@@ -88,6 +88,41 @@ fn polling_is_measured_with_the_limits_in_force() {
     // What polls itself has switched the host's polling off.
     let itself = halts("tickless+poll-50k halt-poll=paper-floor");
     assert_eq!(itself.tally.hits, 0, "{itself:?}");
+}
+
+/// One and two guests: with two, a window is of both, and the emulator's count is of it, too.
+#[test]
+fn idle_guests_are_counted_in_one_window_and_each_adds_what_its_mode_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "idle", "--quick", "--rounds", "2", "--guests", "1,2"]);
+    bench.args(["--modes", "periodic,paratick", "--kernel"]).arg(kernel());
+    bench.arg("--output").arg(folder.path()).stdout(Stdio::null());
+    assert_eq!(bench.status().unwrap().code(), Some(0));
+    let all = [1, 2].map(|guests| read(&folder.path().join(format!("idle-{guests}.json"))));
+    for results in &all {
+        for sample in results.cells.iter().flat_map(|cell| cell.samples()) {
+            let exits = sample.exits.as_ref().unwrap();
+            assert_eq!(Some(exits.total), sample.world_switches);
+            assert_eq!(sample.per_vcpu.len(), results.plan.guests as usize);
+            assert!(sample.per_vcpu.iter().all(|vcpu| vcpu.total > 0), "{sample:?}");
+            // The host's own and the one that all guests share.
+            assert_eq!(sample.pcpus.len(), 2);
+            assert_eq!(sample.pcpus[0].vcpu_timers, 0);
+            assert!(sample.pcpus[1].wake_ups > 0);
+        }
+    }
+    let crowds = Crowd::all(&all);
+    let slope = |name, cost| crowds[0].slope(mode(name), cost).per_guest.unwrap().slope;
+    let hz = f64::from(crowds[0].hz.unwrap().0);
+    for cost in [Cost::VcpuTimers, Cost::Interrupts] {
+        let off = slope("periodic", cost) / hz - 1.0;
+        assert!(off.abs() < 0.01, "{cost:?}: {off}");
+    }
+    for cost in [Cost::Interrupts, Cost::VcpuTimers, Cost::Exits, Cost::WakeUps] {
+        let (ours, ticks) = (slope("paratick", cost), slope("periodic", cost));
+        assert!(ours < ticks / 5.0, "{cost:?}: {ours} of {ticks}");
+    }
 }
 
 /// Every sample has both counts, and they are equal.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick bench quick`: what is wrong is said before anything is built or booted.
 
-use crate::support::paratick;
+use crate::{support::paratick, synthetic};
 use assert_cmd::Command;
 use std::fs;
 use tempfile::TempDir;
@@ -40,6 +40,48 @@ fn a_file_of_another_kind_is_not_overwritten() {
         refused(&["--output", path], &[path, why]);
         assert_eq!(fs::read_to_string(&notes).unwrap(), text);
     }
+}
+
+#[test]
+fn bench_idle_refuses_numbers_of_guests_that_it_cannot_count_together() {
+    let cache = TempDir::new().unwrap();
+    for (guests, words) in [
+        ("0", ["'0'", "1..=64"]),
+        ("65", ["'65'", "1..=64"]),
+        ("many", ["'many'", "invalid digit"]),
+        ("5,2,5", ["number of guests 5 is named twice", "--guests"]),
+    ] {
+        let mut bench = paratick(&["bench", "idle", "--guests", guests]);
+        bench.env("PARATICK_CACHE", cache.path()).env("PARATICK_AGENT", "/no/such/agent");
+        let output = bench.assert().code(2).get_output().clone();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(words.iter().all(|word| said.contains(word)), "{guests}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn files_of_idle_guests_are_shown_together_and_no_others_are() {
+    let folder = TempDir::new().unwrap();
+    let files = synthetic::write_idle(folder.path());
+    let shown = |more: &[&str]| {
+        let mut show = paratick(&["bench", "show"]);
+        show.args(&files).args(more);
+        show
+    };
+    let text = shown(&[]).assert().success().get_output().stdout.clone();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap());
+    let json = shown(&["--format", "json"]).assert().success().get_output().stdout.clone();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), files.len());
+    let slopes = json["slopes"].as_array().unwrap();
+    let timers = slopes.iter().find(|slope| slope["cost"] == "vcpu-timers").unwrap();
+    assert_eq!((&timers["mode"], &timers["hz"]), (&"periodic".into(), &250.into()));
+    assert!((timers["per_guest"]["slope"].as_f64().unwrap() - 250.0).abs() < 1e-6);
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
+    let refused = shown(&[other]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("4 files are too many"));
+    assert!(refused.stdout.is_empty());
 }
 
 #[test]

@@ -76,6 +76,16 @@ fn halt_polling_is_told() {
     insta::assert_snapshot!(words(&format!("<body>{section}")));
 }
 
+#[test]
+fn idle_guests_side_by_side_are_told() {
+    let folder = TempDir::new().unwrap();
+    let page = page(folder.path(), &synthetic::write_idle(folder.path()));
+    let section = page.split_once("<h2 id=\"idle\">").unwrap().1;
+    let section = section.split_once("<h2 id=\"method\">").unwrap().0;
+    assert_eq!(section.matches("<figure ").count(), 1);
+    insta::assert_snapshot!(words(&format!("<body>{section}")));
+}
+
 fn one(folder: &Path, name: &'static str, cost: Option<u32>) -> PathBuf {
     let file = format!("{name}-{}.json", cost.unwrap_or(0));
     synthetic::write(folder, &file, &made(name, cost))
@@ -110,6 +120,7 @@ fn a_whole_evaluation_has_every_section_in_order() {
         "sensitivity",
         "quick",
         "polling",
+        "idle",
         "method",
     ];
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));

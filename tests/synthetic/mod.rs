@@ -6,9 +6,11 @@
 #![allow(dead_code)]
 
 mod cycle;
+mod idle;
 mod polling;
 
 pub use cycle::timeline;
+pub use idle::idle;
 pub use polling::polling;
 
 use paratick_core::{
@@ -75,6 +77,12 @@ pub struct Bench {
     pub cost: Option<u32>,
 }
 
+/// The files of `bench idle`.
+pub fn write_idle(folder: &Path) -> Vec<PathBuf> {
+    let name = |results: &Results| format!("idle-{}.json", results.plan.guests);
+    idle().iter().map(|results| write(folder, &name(results), results)).collect()
+}
+
 /// Every file of a whole evaluation, in `folder`.
 pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     let mut benches = vec![
@@ -96,6 +104,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
         files.push(write(folder, &file, &results(&bench)));
     }
     files.push(write(folder, "polling.json", &polling()));
+    files.extend(write_idle(folder));
     let path = folder.join("timeline.json");
     fs::write(&path, timeline()).unwrap();
     files.push(path);

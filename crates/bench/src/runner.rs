@@ -75,11 +75,17 @@ fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
     settings.jobs.unwrap_or(bearable).clamp(1, missing.max(1))
 }
 
+/// Memory of a guest's QEMU itself, where there are too many guests for the host's own to hold it.
+const VMM: Size = Size::mib(40);
+
 pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     let kernel = settings.host_kernel.as_ref();
     let kernel = kernel.map_or(PathBuf::new(), |kernel| kernel.image.clone());
     let Set { plan, memory, disk, exit_cost_ns, parallel_clock, .. } = &settings.set;
-    let each = memory.bytes() + disk.map_or(0, Size::bytes);
+    let mut each = memory.bytes() + disk.map_or(0, Size::bytes);
+    if plan.one_window {
+        each += VMM.bytes();
+    }
     let memory = Size(each * u64::from(plan.guests));
     let mut spec = HostSpec::for_guests(settings.backend, kernel, plan.vcpus, memory);
     spec.emulation.accel = settings.accel;

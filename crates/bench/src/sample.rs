@@ -98,6 +98,17 @@ pub fn sample(
     sample
 }
 
+/// One marker's windows of several guests, as the window that they are.
+pub fn whole(each: Vec<WindowCounts>) -> WindowCounts {
+    let edge = |of: fn(&WindowCounts) -> u64| each.iter().map(of);
+    WindowCounts {
+        window: each.first().map_or(0, |first| first.window),
+        opened_ns: edge(|one| one.opened_ns).max().unwrap_or(0),
+        closed_ns: edge(|one| one.closed_ns).min().unwrap_or(0),
+        vcpus: each.into_iter().flat_map(|one| one.vcpus).collect(),
+    }
+}
+
 /// What guests that ran side by side did together, as if they were one: counts add up, and the
 /// longest time is the time.  Of one sample, that sample.
 pub fn together(parts: Vec<Sample>) -> Sample {
@@ -254,6 +265,13 @@ mod tests {
         assert_eq!(each, [10, 20, 5, 7]);
         // The emulator did not tell them apart: nothing is known of the sum.
         assert_eq!((both.world_switches, both.cpu_ns), (None, None));
+    }
+
+    #[test]
+    fn windows_of_one_marker_are_one_of_all_vcpus() {
+        let later = WindowCounts { opened_ns: 1010, closed_ns: 5010, ..counts(&[5]) };
+        let whole = whole(vec![counts(&[10, 20]), later]);
+        assert_eq!((whole.total(), whole.duration_ns(), whole.vcpus.len()), (35, 3990, 3));
     }
 
     #[test]

@@ -76,8 +76,10 @@ impl HostWorker<'_> {
         };
         in_effect()?;
         ran();
-        let Completed { runs, mut problems, hung } =
-            workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?;
+        let Completed { runs, mut problems, hung } = match plan.one_window {
+            true => workloads::in_one_window(&on.host, &guests, &agent, &plan, ran)?,
+            false => workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?,
+        };
         let samples = on.join(&guests, &runs, boot)?;
         let through: Vec<&Run> = match hung {
             None => runs.iter().filter(|run| run.repeat == plan.repeats).collect(),
@@ -136,8 +138,9 @@ impl HostWorker<'_> {
 impl Worker for HostWorker<'_> {
     fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
         let measured = self.in_guests(boot, ran);
-        if measured.is_err() {
-            // What is wrong with it may be wrong for the next guest too.
+        if measured.is_err() || self.plan.one_window {
+            // What is wrong with it may be wrong for the next guest too; and where the host itself
+            // is measured, guests that are just ending would be in it.
             self.host = None;
         }
         measured
@@ -164,6 +167,9 @@ impl CountingHost {
         boot: Boot,
     ) -> Result<Vec<(PlannedWorkload, Sample)>> {
         let windows = self.host.windows()?;
+        if runs.iter().any(|run| run.pcpus.is_some()) {
+            return self.join_all(guests, runs, boot, &windows);
+        }
         // The emulator cannot tell windows apart that are open at the same time.
         let emulator = match guests {
             [_] => sample::emulator_counted(&self.host)?,
@@ -188,6 +194,37 @@ impl CountingHost {
             Ok((run.done(), sample))
         };
         runs.iter().map(sample_of).collect()
+    }
+
+    /// The same where each run's window is of all guests: the emulator saw it as one.
+    fn join_all(
+        &self,
+        guests: &[Guest],
+        runs: &[Run],
+        boot: Boot,
+        windows: &[WindowCounts],
+    ) -> Result<Vec<(PlannedWorkload, Sample)>> {
+        let emulator = sample::emulator_counted(&self.host)?;
+        let emulator = emulator.as_deref().map(|all| &all[self.before.min(all.len())..]);
+        if let Some(seen) = emulator.filter(|seen| seen.len() != runs.len()) {
+            bail!("{} runs had a window, and the emulator counted {}", runs.len(), seen.len());
+        }
+        let sample_of = |(number, run): (usize, &Run)| -> Result<(PlannedWorkload, Sample)> {
+            let each = guests
+                .iter()
+                .map(|guest| Ok(windows[place_of(windows, run.window, guest.pid())?].clone()));
+            let whole = sample::whole(each.collect::<Result<_>>()?);
+            let report = run.reports.first().context("the first guest ran it")?;
+            let seen = emulator.map(|seen| &seen[number]);
+            let sample = Sample {
+                round: boot.round,
+                repeat: run.repeat,
+                pcpus: run.pcpus.as_ref().map_or(Vec::new(), |pcpus| pcpus.cpus.clone()),
+                ..sample::sample(report, &whole, seen, self.host.exit_cost_ns())
+            };
+            Ok((run.done(), sample))
+        };
+        runs.iter().enumerate().map(sample_of).collect()
     }
 }
 

@@ -7,10 +7,11 @@ use paratick_core::{
     catalogue::{programs, workloads},
     halts::RunHalts,
     idle::IdleEntries,
+    pcpu::Pcpus,
     results::{Doing, Fault, Plan, PlannedWorkload},
     workload::Report,
 };
-use paratick_instruments::halts::HaltRecorder;
+use paratick_instruments::{halts::HaltRecorder, pcpus::PcpuCounter};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     failure::Failure,
@@ -29,8 +30,10 @@ pub struct Run {
     workload: PlannedWorkload,
     pub repeat: u32,
     pub window: u32,
-    /// One of each guest, in their order.
+    /// One of each guest that ran it, in their order.
     pub reports: Vec<Report>,
+    /// Of the host, where the window is of all guests.
+    pub pcpus: Option<Pcpus>,
 }
 
 impl Run {
@@ -84,7 +87,8 @@ pub fn all(
             let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
             match all.note(workload, Doing::Running(repeat), in_each(guests, run))? {
                 Some(reports) => {
-                    all.runs.push(Run { workload: (*workload).clone(), repeat, window, reports })
+                    let workload = (*workload).clone();
+                    all.runs.push(Run { workload, repeat, window, reports, pcpus: None })
                 }
                 None => failed.push(workload.workload.clone()),
             }
@@ -94,6 +98,45 @@ pub fn all(
             ran();
         }
         workloads.retain(|workload| !failed.contains(&workload.workload));
+    }
+    Ok(all)
+}
+
+/// How long guests are left alone before the window of all, so that the last one's boot is over;
+/// virtual in the lab.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Runs the plan's workloads in the first guest alone, each in one window of all guests and of the
+/// host's CPUs: the others have nothing to do.
+pub fn in_one_window(
+    host: &Host,
+    guests: &[Guest],
+    agent: &str,
+    plan: &Plan,
+    ran: &mut dyn FnMut(),
+) -> Result<Completed> {
+    let mut all = Completed::default();
+    let first = &guests[..1];
+    let mut window = 0;
+    for repeat in 1..=plan.repeats {
+        for workload in &plan.workloads {
+            window += 1;
+            host.start::<PcpuCounter>()?;
+            let quiet = Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT);
+            host.exec(quiet)?;
+            let run = |guest: &Guest| run_one(guest, agent, workload, window, &["--all-guests"]);
+            let came = in_each(first, run);
+            if let Some(reports) = all.note(workload, Doing::Running(repeat), came)? {
+                let pcpus = Some(host.read::<PcpuCounter>()?);
+                let workload = workload.clone();
+                all.runs.push(Run { workload, repeat, window, reports, pcpus });
+            }
+            host.stop::<PcpuCounter>()?;
+            if all.hung.is_some() {
+                return Ok(all);
+            }
+            ran();
+        }
     }
     Ok(all)
 }

@@ -13,6 +13,7 @@ pub mod idle;
 pub mod mode;
 pub mod model;
 pub mod noise;
+pub mod pcpu;
 pub mod reason;
 pub mod results;
 pub mod shell;

@@ -4,6 +4,7 @@
 //!
 //! A figure that was not measured is `null`, never 0.
 
+mod crowd;
 mod environment;
 mod facts;
 mod figure;
@@ -12,6 +13,7 @@ mod read;
 mod sample;
 mod upgrade;
 
+pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
@@ -41,7 +43,7 @@ pub struct Results {
     /// The version of the program that wrote it.
     pub tool_version: String,
     /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`,
-    /// `polling`.
+    /// `polling`, `idle`.
     pub bench: String,
     /// The command line that made it; empty: it was not recorded.
     #[serde(default)]
@@ -80,6 +82,10 @@ pub struct Plan {
     /// Each workload runs once more, in the first guest of every subject, to record its halts.
     #[serde(default)]
     pub halts: bool,
+    /// The workload runs in the first guest alone, and its window is of all guests and of the
+    /// host's CPUs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_window: bool,
 }
 
 impl Plan {

@@ -20,10 +20,12 @@
 //!   wholly below the other with a probability of 10 %; of 4 and 4 it is 2.9 %.
 
 mod bootstrap;
+mod line;
 mod median;
 pub mod random;
 
 pub use bootstrap::{CONFIDENCE, RESAMPLES};
+pub use line::{line, Line};
 pub use median::median;
 
 use serde::{Deserialize, Serialize};

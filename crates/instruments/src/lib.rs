@@ -15,6 +15,7 @@ pub mod idle;
 pub mod marker;
 pub mod noise;
 pub mod osnoise;
+pub mod pcpus;
 pub mod polls;
 mod symbols;
 mod table;

@@ -4,7 +4,7 @@
 
 use crate::{
     clock::tsc,
-    facts::raw::{MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN},
+    facts::raw::{MARKER_CLOSE, MARKER_CLOSE_ALL, MARKER_LEAF, MARKER_OPEN, MARKER_OPEN_ALL},
 };
 use std::arch::asm;
 
@@ -18,6 +18,19 @@ pub fn open(window: u32) -> u64 {
 pub fn close(window: u32) -> u64 {
     let before = tsc();
     mark(window << 8 | MARKER_CLOSE);
+    before
+}
+
+/// The same of all guests of the host at once.
+pub fn open_all(window: u32) -> u64 {
+    mark(window << 8 | MARKER_OPEN_ALL);
+    tsc()
+}
+
+/// As [`close`].
+pub fn close_all(window: u32) -> u64 {
+    let before = tsc();
+    mark(window << 8 | MARKER_CLOSE_ALL);
     before
 }
 

@@ -3,19 +3,21 @@
 
 use crate::{
     cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, polls::PollRecorder, timers::TimerRecorder, Instrument,
+    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, timers::TimerRecorder,
+    Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 8] = [
+const TABLE: [(&str, Start); 9] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<IdleCounter>(),
     row::<HaltRecorder>(),
     row::<NoiseRecorder>(),
     row::<OsnoiseRecorder>(),
+    row::<PcpuCounter>(),
     row::<PollRecorder>(),
     row::<TimerRecorder>(),
 ];

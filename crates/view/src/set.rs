@@ -8,6 +8,7 @@ use crate::{
 use paratick_core::{
     mode::Mode,
     results::{Cell, Results},
+    units::Hz,
 };
 use std::collections::BTreeMap;
 
@@ -57,6 +58,10 @@ impl<'a> Set<'a> {
                 number::plural(self.main().plan.guests as usize, "guest"),
                 number::plural(vcpus as usize, "vCPU")
             ),
+            (IDLE, _) => format!(
+                "{} side by side",
+                number::plural(self.main().plan.guests as usize, "idle guest")
+            ),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -64,7 +69,8 @@ impl<'a> Set<'a> {
     /// For ids within the page.
     pub fn slug(&self) -> String {
         let plan = &self.main().plan;
-        format!("{}-{}x{}", self.bench(), plan.guests, plan.vcpus)
+        let hz = shown_hz(self.main()).map_or(String::new(), |hz| format!("-{}", hz.0));
+        format!("{}-{}x{}{hz}", self.bench(), plan.guests, plan.vcpus)
     }
 
     /// Cells by workload, in the results' order.
@@ -197,7 +203,7 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let order = BENCHES.iter().position(|name| *name == bench);
-            let key = (order, plan.vcpus, plan.guests, bench);
+            let key = (order, plan.vcpus, plan.guests, shown_hz(result), bench);
             groups.entry(key).or_default().push(result);
         }
         let sets = groups.into_values().map(|mut by_cost| {
@@ -222,7 +228,15 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 6] = ["table1", "sequential", "multithreaded", "io", "quick", "polling"];
+const BENCHES: [&str; 7] =
+    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE];
+/// Whose sets belong together, of several tick rates.
+const IDLE: &str = "idle";
+
+/// The guests' tick rate, where a report shows several.
+fn shown_hz(results: &Results) -> Option<Hz> {
+    results.environment.configuration.hz.filter(|_| results.bench == IDLE)
+}
 
 pub fn is_known(bench: &str) -> bool {
     BENCHES.contains(&bench)
@@ -230,6 +244,8 @@ pub fn is_known(bench: &str) -> bool {
 
 /// Whether a report can show only one of them.
 pub fn alike(one: &Results, other: &Results) -> bool {
-    let what = |results: &Results| (results.plan.vcpus, results.plan.guests, cost_ns(results));
+    let what = |results: &Results| {
+        (results.plan.vcpus, results.plan.guests, shown_hz(results), cost_ns(results))
+    };
     one.bench == other.bench && what(one) == what(other)
 }

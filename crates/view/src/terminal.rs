@@ -7,11 +7,11 @@ use crate::{
     samples,
     set::{Selection, Set},
     table::{wrap, Table},
-    tables::{averages, bench, cycle, exits, idle, polling, printed, table1},
+    tables::{averages, bench, crowd, cycle, exits, idle, polling, printed, table1},
 };
 use paratick_core::{
     exits::WindowCounts,
-    results::{Figure, Results},
+    results::{Crowd, Figure, Results},
     stats::{Verdict, MIN_VERDICT},
 };
 
@@ -31,13 +31,41 @@ pub fn results(results: &Results) -> String {
     text
 }
 
-fn heading(set: &Set) -> String {
-    let (plan, environment) = (&set.main().plan, &set.main().environment);
-    let host = match environment.configuration.accelerator.as_deref() {
+/// Idle guests, of which each file has so many.
+pub fn crowds(results: &[&Results]) -> String {
+    let Some(first) = results.first() else { return "Nothing was measured.\n".into() };
+    let mut text = wrap(&format!(
+        "Idle guests of one vCPU on {}, Linux {}",
+        host(first),
+        first.environment.kernel_version
+    ));
+    for crowd in Crowd::all(results.iter().copied()) {
+        if crowd.modes().is_empty() {
+            text += "\nNothing was measured.\n";
+        }
+        for table in crowd::tables(&crowd) {
+            text += &format!("\n{}", table.text());
+        }
+    }
+    text += "\n";
+    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
+    if results.iter().any(|results| !results.is_complete()) {
+        text += "Not everything that was planned is measured yet: --resume continues.\n";
+    }
+    text
+}
+
+fn host(results: &Results) -> &'static str {
+    match results.environment.configuration.accelerator.as_deref() {
         Some("tcg") => "an emulated host",
         Some(_) => "a virtual host",
         None => "this machine",
-    };
+    }
+}
+
+fn heading(set: &Set) -> String {
+    let (plan, environment) = (&set.main().plan, &set.main().environment);
+    let host = host(set.main());
     let hz = environment.configuration.hz.map(|hz| format!(", {hz}"));
     let vcpus = plural(plan.vcpus as usize, "vCPU");
     let guests = match plan.guests {

@@ -28,11 +28,17 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     let writes = options.deadline_writes.then(DeadlineWrites::start).transpose()?.flatten();
     let cpu = CpuTicks::now()?;
     let (user, system) = process_times();
-    let opened = marker::open(options.window);
+    let opened = match options.all_guests {
+        true => marker::open_all(options.window),
+        false => marker::open(options.window),
+    };
     let start = Instant::now();
     let done = work();
     let duration = start.elapsed();
-    let closed = marker::close(options.window);
+    let closed = match options.all_guests {
+        true => marker::close_all(options.window),
+        false => marker::close(options.window),
+    };
     let (user_after, system_after) = process_times();
     let cpu_after = CpuTicks::now()?;
     let after = counter.as_mut().map(IdleCounter::read).transpose()?;

@@ -10,6 +10,8 @@ pub struct Options {
     pub work: u64,
     /// The window's number in the host's counts.
     pub window: u32,
+    /// It is the window of all guests of the host.
+    pub all_guests: bool,
     pub threads: usize,
     /// Count what the kernel decides when CPUs go idle.  It takes time: not in runs that are timed.
     pub idle_entries: bool,
@@ -49,6 +51,7 @@ impl Options {
             workload,
             work: workload.work,
             window: 1,
+            all_guests: false,
             threads: workload.threads.on(cpus),
             idle_entries: false,
             deadline_writes: false,
@@ -70,6 +73,7 @@ impl Options {
                 break;
             }
             let switch = match flag.as_str() {
+                "--all-guests" => Some(&mut options.all_guests),
                 "--idle-entries" => Some(&mut options.idle_entries),
                 "--deadline-writes" => Some(&mut options.deadline_writes),
                 _ => None,

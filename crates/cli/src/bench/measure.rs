@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A bench that was checked, from its measurement to what is printed of it.
 
-use super::common::Common;
+use super::{
+    common::Common,
+    crowd::{self, Crowds},
+};
 use crate::{
     errors::usage,
     options::once,
@@ -212,6 +215,9 @@ impl Bench {
     fn conclude(&self, outcomes: &[Outcome]) -> Result<ExitCode> {
         let results: Vec<&Results> = outcomes.iter().map(|outcome| &outcome.results).collect();
         match (self.written, &results[..]) {
+            _ if self.name == crowd::BENCH => {
+                self.options.format.print(&Crowds::of(&results), || terminal::crowds(&results))?;
+            }
             (Written::File, [one]) => self.options.format.print(one, || text(&results))?,
             _ => self.options.format.print(&results, || text(&results))?,
         }
@@ -256,11 +262,11 @@ impl Bench {
     /// What the numbers will not be able to say, while there is time to change it.
     fn warn(&self, events: Events) {
         let rounds = |set: &&Set| set.plan.rounds_at_most.unwrap_or(set.plan.rounds);
-        // Table 1 is held against the model, not mode against mode.
-        let few = self
-            .sets
-            .iter()
-            .filter(|set| set.bench != "table1" && rounds(set) < MIN_VERDICT as u32);
+        // These are held against a model, and against their numbers of guests, not mode against
+        // mode.
+        let few = self.sets.iter().filter(|set| {
+            !["table1", crowd::BENCH].contains(&set.bench) && rounds(set) < MIN_VERDICT as u32
+        });
         let few: Vec<_> = few.map(|set| set.name.as_str()).collect();
         if !few.is_empty() {
             let needed = MIN_VERDICT;

@@ -2,20 +2,20 @@
 //! `paratick bench`: tick modes measured side by side.
 
 mod common;
+mod crowd;
 mod measure;
 mod paper;
 mod programs;
 mod timeline;
 mod workloads;
 
-use crate::{input, options::Format};
+use crate::{errors::usage, input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
+use crowd::Crowds;
+use paratick_core::results::Results;
 use paratick_view::terminal;
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Measure tick modes side by side: exits by cause, ticks, execution time
 #[derive(Subcommand)]
@@ -44,6 +44,14 @@ pub enum Verb {
     /// Each workload's halts are recorded in one more run.  docs/halt-polling.md says how to read
     /// the tables.
     Polling(workloads::Polling),
+    /// Measure what idle guests cost their host: 1 to 50 of them, in every mode
+    ///
+    /// Guests of one vCPU that do nothing share one pCPU.  In one window of all of them it counts
+    /// the host's interrupts and the wake-ups of its pCPUs, exits by cause, and instructions; and
+    /// says what each guest more adds.  `--kernel 6.12-hz1000` measures at another tick rate.
+    /// Results go to a folder, one file for each number of guests.  docs/idle.md says how to read
+    /// the tables.
+    Idle(workloads::Idle),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
@@ -70,8 +78,9 @@ pub enum Verb {
     /// Summaries and comparisons are computed again by today's rules, whichever version wrote the
     /// file.
     Show {
-        /// As any of the benches wrote it
-        file: PathBuf,
+        /// As any of the benches wrote it; of `bench idle` several
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         format: Format,
     },
@@ -82,20 +91,39 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Quick(options) => workloads::quick(options),
         Verb::Table1(options) => workloads::table1(options),
         Verb::Polling(options) => workloads::polling(options),
+        Verb::Idle(options) => workloads::idle(options),
         Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),
         Verb::Io(options) => programs::io(options),
         Verb::Timeline(options) => timeline::run(options),
-        Verb::Show { file, format } => show(&file, format),
+        Verb::Show { files, format } => show(&files, format),
     }
 }
 
-fn show(file: &Path, format: Format) -> Result<ExitCode> {
-    let results = input::results("show", file)?;
-    format.print(&results, || match results.cycles().next() {
-        Some(_) => terminal::timeline(&results),
-        None => terminal::results(&results),
+fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
+    let all = files.iter().map(|file| input::results("show", file));
+    let all = all.collect::<Result<Vec<_>>>()?;
+    if all.iter().all(|results| results.bench == crowd::BENCH) {
+        let all: Vec<&Results> = all.iter().collect();
+        format.print(&Crowds::of(&all), || terminal::crowds(&all))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let [results] = &all[..] else {
+        return Err(usage(format!(
+            "{} files are too many to show at once\n\
+             hint: give one, or several of bench {}; `paratick report` takes any",
+            files.len(),
+            crowd::BENCH
+        )));
+    };
+    show_one(results, format)
+}
+
+fn show_one(results: &Results, format: Format) -> Result<ExitCode> {
+    format.print(results, || match results.cycles().next() {
+        Some(_) => terminal::timeline(results),
+        None => terminal::results(results),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench quick`, `table1` and `polling`: workloads of the lab's own.
+//! `paratick bench quick`, `table1`, `polling` and `idle`: workloads of the lab's own.
 
 use super::{
     common::{each_once, Common},
@@ -7,12 +7,15 @@ use super::{
 };
 use crate::{
     errors::usage,
-    options::{number, Scale, Vcpus},
+    options::{number, once, Scale, Vcpus},
 };
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{
-    catalogue::{sets, workloads},
+    catalogue::{
+        sets::{self, Scale as SetScale},
+        workloads,
+    },
     results::PlannedWorkload,
 };
 use std::process::ExitCode;
@@ -60,6 +63,20 @@ pub struct Polling {
     common: Common,
 }
 
+#[derive(Args)]
+pub struct Idle {
+    /// How many guests of one vCPU there are, side by side on one pCPU; each number is measured by
+    /// itself [default: 1,2,5,10,20,50; with --quick 1,2,5,10]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = number(1..=sets::IDLE_GUESTS_MOST))]
+    guests: Option<Vec<u32>>,
+    /// Measure less: fewer guests, for a shorter time
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
 pub fn quick(options: Quick) -> Result<ExitCode> {
     each_once(&options.workloads)?;
     let set = sets::quick(options.size.vcpus, options.workloads);
@@ -83,4 +100,15 @@ pub fn polling(options: Polling) -> Result<ExitCode> {
     let (vcpus, scale) = (options.size.vcpus, options.scale.get());
     let set = sets::polling(vcpus, options.guests, options.workloads, scale);
     Bench::new(options.common, "polling", vec![set], Written::File)?.run()
+}
+
+pub fn idle(options: Idle) -> Result<ExitCode> {
+    let (scale, guests) = match options.quick {
+        true => (SetScale::Quick, &sets::IDLE_GUESTS_QUICK[..]),
+        false => (SetScale::Full, &sets::IDLE_GUESTS[..]),
+    };
+    let guests = options.guests.as_deref().unwrap_or(guests);
+    once(guests, "number of guests", "--guests")?;
+    let sets = sets::idle(guests, scale);
+    Bench::new(options.common, "idle", sets, Written::Folder)?.run()
 }

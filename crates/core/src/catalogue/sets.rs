@@ -118,6 +118,38 @@ pub fn polling(vcpus: u32, guests: u32, workloads: Vec<PlannedWorkload>, scale: 
     }
 }
 
+/// How many idle guests `bench idle` has side by side, and quickly.
+pub const IDLE_GUESTS: [u32; 6] = [1, 2, 5, 10, 20, 50];
+pub const IDLE_GUESTS_QUICK: [u32; 4] = [1, 2, 5, 10];
+/// One marker opens the windows of so many (bpf/exits.h).
+pub const IDLE_GUESTS_MOST: u32 = 64;
+/// For how long they idle, in ms, and quickly.
+const IDLE_WINDOW: [u64; 2] = [10_000, 4000];
+/// A kernel and the agent; the root file system is the host's.
+const IDLE_MEMORY: Size = Size::mib(96);
+
+/// Guests of one vCPU that do nothing, all on one pCPU: the sentence of fifty guests in "Getting
+/// maximum mileage out of tickless" (OLS 2007, section 1), a set for each number of guests.
+pub fn idle(guests: &[u32], scale: Scale) -> Vec<Set> {
+    let window = match scale {
+        Scale::Quick => IDLE_WINDOW[1],
+        Scale::Full => IDLE_WINDOW[0],
+    };
+    let known = workload::find("idle").expect("a test holds both together");
+    let ticks = modes(&[TickMode::Periodic, TickMode::Tickless, TickMode::Paratick]);
+    let set = |&guests: &u32| {
+        let planned = PlannedWorkload::of(known, window);
+        let plan = Plan::new(1, ticks.clone(), [planned], 1, 1);
+        let plan = Plan { guests, one_window: true, ..plan };
+        let each = f64::from(guests);
+        Set {
+            takes: Some(CpuTime::of(6.0 + 4.5 * each, 0.8 * each)),
+            ..Set::new("idle", format!("idle-{guests}"), plan, IDLE_MEMORY)
+        }
+    };
+    guests.iter().map(set).collect()
+}
+
 /// Table 1 (section 3.3): W1 and W3 in one guest, W2 and W4 in four on the same pCPUs.
 pub fn table1(vcpus: u32, scale: Scale) -> Vec<Set> {
     let (rounds, repeats) = match scale {

@@ -2,7 +2,7 @@
 //! What one run of a workload came to.
 
 use super::problem::Fault;
-use crate::exits::Counts;
+use crate::{exits::Counts, pcpu::Pcpu};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -34,6 +34,9 @@ pub struct Sample {
     /// Each of the host's CPUs, as the emulator saw it; empty where it did not count.
     #[serde(default)]
     pub per_host_cpu: Vec<HostCpuSample>,
+    /// Each of the host's CPUs, as its kernel counted; empty where it did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pcpus: Vec<Pcpu>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
 use crate::exits::Counts;
-use crate::{cause::Cause, stats::Verdict};
+use crate::{cause::Cause, pcpu::Pcpu, stats::Verdict};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -255,6 +255,8 @@ fn the_document_describes_every_field_and_no_other() {
     ];
     results.environment.hashes.insert("agent".into(), "0123".into());
     results.plan.workloads[0].program = Some(Program { in_place: true, ..Program::default() });
+    results.plan.one_window = true;
+    results.cells[0].readings.exits.samples[0].pcpus = vec![Pcpu::default()];
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
@@ -278,7 +280,7 @@ fn cycle() -> IdleCycle {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 14] = [
+    const MAPS: [&str; 15] = [
         "by_reason",
         "by_cause",
         "exits_by_cause",
@@ -288,6 +290,7 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
         "metrics",
         "rcu_callbacks",
         "guests",
+        "interrupts",
         "kernel_config",
         "limits",
         "packages",

@@ -8,7 +8,9 @@ pub use program::EVENTS;
 
 use crate::{
     bpf,
-    facts::raw::{Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_WINDOWS},
+    facts::raw::{
+        Key, Thread, Window, MAX_WINDOWS, STATE_LOST, STATE_OLDEST, STATE_VMS, STATE_WINDOWS,
+    },
     Instrument,
 };
 use anyhow::{bail, Context, Result};
@@ -45,6 +47,10 @@ impl Instrument for ExitCounter {
         let limit = self.forgotten;
         self.remove("counts", |key: &Key, _: &u64| key.window <= limit)?;
         self.remove("threads", |_: &u32, thread: &Thread| !alive(thread.tgid))?;
+        self.remove("vm_of_tgid", |tgid: &u32, _: &u32| !alive(*tgid))?;
+        let slots = self.read_map::<u32, u32>("vm_of_tgid")?.into_values().min();
+        let next = bpf::state(&self.programs.ebpf, STATE_VMS)?;
+        bpf::set_state(&mut self.programs.ebpf, STATE_OLDEST, slots.map_or(next, u64::from))?;
         Ok(self)
     }
 

@@ -54,6 +54,7 @@ fn all() -> impl Iterator<Item = Source> {
             source("timeline", "the time line of an idle cycle"),
             source("quick", "the small workloads"),
             source("polling", "halt polling"),
+            source("idle", "idle guests side by side"),
         ])
 }
 

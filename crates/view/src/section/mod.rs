@@ -5,6 +5,7 @@
 mod causes;
 mod clock;
 mod commands;
+mod crowd;
 mod cycle;
 mod environment;
 mod explain;
@@ -28,6 +29,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(sensitivity::section(selection));
     sections.extend(quick::section(selection));
     sections.extend(polling::section(selection));
+    sections.extend(crowd::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }

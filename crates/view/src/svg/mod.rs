@@ -6,6 +6,7 @@ pub mod canvas;
 pub mod curve;
 pub mod forest;
 pub mod lanes;
+pub mod lines;
 mod marks;
 pub mod rates;
 mod scale;

@@ -3,6 +3,7 @@
 
 pub mod averages;
 pub mod bench;
+pub mod crowd;
 pub mod cycle;
 pub mod exits;
 pub mod halts;
