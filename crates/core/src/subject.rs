@@ -254,6 +254,16 @@ impl HostSetting {
         let value = text.trim().parse().ok().filter(|value| *value <= self.most);
         value.ok_or_else(|| self.bad(text))
     }
+
+    /// What the kernel says in [`HostSetting::file`]: a number, or `Y` or `N` of one that is
+    /// either.
+    pub fn told(&self, text: &str) -> Result<u64, BadSetting> {
+        match text.trim() {
+            "N" if self.most == 1 => Ok(0),
+            "Y" if self.most == 1 => Ok(1),
+            number => self.parse(number),
+        }
+    }
 }
 
 impl HostSettings {
@@ -443,6 +453,17 @@ mod tests {
         }
         assert!(error("x=1").contains("halt-poll"));
         assert!("fast".parse::<Subject>().is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_says_is_a_number_or_yes_or_no() {
+        let row = |name| HOST_SETTINGS.iter().find(|row| row.name == name).unwrap();
+        let (most, learns) = (row("halt-poll"), row("halt-poll-learn"));
+        assert_eq!((most.told("200000\n"), learns.told("N\n")), (Ok(200_000), Ok(0)));
+        assert_eq!((learns.told("Y\n"), learns.told("1")), (Ok(1), Ok(1)));
+        assert!(most.told("N\n").is_err() && learns.told("maybe\n").is_err());
+        // A person writes a number.
+        assert!(learns.parse("Y").is_err());
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Backend for Here {
         let mut settings = HostSettings::default();
         for (row, _) in HostSettings::default().each() {
             if let Ok(said) = std::fs::read_to_string(row.file) {
-                settings.set(row.name, row.parse(&said)?)?;
+                settings.set(row.name, row.told(&said)?)?;
             }
         }
         Ok(settings)
