@@ -80,13 +80,7 @@ pub fn check_host(host: &Host) -> Result<()> {
 /// A kernel that does not know a setting has its default.
 fn is_in_effect(row: &HostSetting, wanted: u64, said: &str) -> bool {
     let unknown = row.needs.is_some() && said.is_empty();
-    // A parameter that is a boolean.
-    let said = match said {
-        "N" => "0",
-        "Y" => "1",
-        number => number,
-    };
-    said == wanted.to_string() || (unknown && wanted == row.default)
+    row.told(said) == Ok(wanted) || (unknown && wanted == row.default)
 }
 
 fn parse(probed: &str, unknown_parameters: &str) -> Observed {
