@@ -124,16 +124,16 @@ fn what_slack_saves_is_predicted() {
         let counted = of_program(&offenders, "ticker").expiries;
         println!("{mode}: {saving:?}; counted {counted}, {} exits", sums.all_exits());
         assert!(saving.predicted_expiries * 2 < saving.expiries, "{saving:?}");
-        assert_close(saving.predicted_expiries as f64, counted);
-        assert_close(saving.predicted_exits, sums.all_exits());
+        assert_close(saving.predicted_expiries as f64, counted, 0.15);
+        assert_close(saving.predicted_exits, sums.all_exits(), 0.15);
     }
     host.shutdown().unwrap();
 }
 
 /// What the rest of the guest does differs from boot to boot.
-fn assert_close(predicted: f64, counted: u64) {
+fn assert_close(predicted: f64, counted: u64, share: f64) {
     let off = (predicted - counted as f64).abs();
-    assert!(off <= 0.15 * counted as f64 + 10.0, "{predicted} for {counted}");
+    assert!(off <= share * counted as f64 + 10.0, "{predicted} for {counted}");
 }
 
 /// Nothing runs in it but its kernel: what ends most of that is found, predicted, and counted.
@@ -164,7 +164,7 @@ fn what_settings_save_is_predicted() {
         assert!(counted * 2 < trial.exits, "{trial:?}");
         // In `paratick` a timer costs nothing but its halt.
         let spared = if trial.knobs.len() == 2 { [&now, &with].map(server_s) } else { [0, 0] };
-        assert_close(predicted.saturating_sub(spared[0]) as f64, counted - spared[1]);
+        assert_close(predicted.saturating_sub(spared[0]) as f64, counted - spared[1], 0.25);
     }
     host.shutdown().unwrap();
 }
