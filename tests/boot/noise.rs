@@ -123,7 +123,8 @@ fn stalls_are_found_one_by_one() {
         println!("{stalls}: {found:?}");
         let due = 2_000_000_000 / stalls.every_ns;
         assert!((due - 1..=due + 1).contains(&(found.due as u64)), "{found:?}");
-        assert_eq!(found.missed, 0, "{found:?}");
+        // Between two of its periods of a second osnoise does not look.
+        assert!(found.missed <= 2, "{found:?}");
         // The emulator's machine has its own, now and then.
         assert!(found.others * 100 <= found.due + 100, "{found:?}");
         // Exits and interrupts take 1 % of the time, and make the stall a part of themselves.
