@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What osnoise says in a guest whose host tells it of its exits.
+//! What osnoise says in a guest whose host tells it of its exits, and what KVM tells the host.
 
-use crate::support::{base_kernel, guest_on, host_for, kernel, sh, text};
+use crate::support::{base_kernel, guest_on, host_for, kernel, sh, text, workload};
+use paratick_bench::noise::NoiseRecorder;
+use paratick_core::noise::Absence;
 use paratick_machine::{guest::Guest, host::Host};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// One `sample_parts`: when it was written, by the guest's TSC, and its fields.
 struct Gap {
@@ -178,6 +180,98 @@ fn a_record_that_was_lost_is_asked_for_again() {
     let [first, .., last] = light[..] else { panic!("{light:?}") };
     let least = *light.iter().min().unwrap();
     assert!(first > 500 && least < first - 100 && last > 500, "{light:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// One `kvm_exit_parts`, in ns.
+#[derive(Debug)]
+struct Exit {
+    entered_ns: u64,
+    reason: String,
+    class: String,
+    cpus: [u32; 2],
+    kvm: u64,
+    vmm: u64,
+    blocked: u64,
+    steal: u64,
+}
+
+/// By the number of the vCPU.
+fn traced_exits(trace: &str) -> BTreeMap<u32, Vec<Exit>> {
+    let mut vcpus: BTreeMap<u32, Vec<Exit>> = BTreeMap::new();
+    for line in trace.lines() {
+        let Some((before, said)) = line.split_once(": kvm_exit_parts: ") else { continue };
+        let seconds: f64 = before.rsplit_once(' ').unwrap().1.parse().unwrap();
+        let words: Vec<_> = said.split_whitespace().collect();
+        let at = |name: &str| words.iter().position(|word| *word == name).unwrap();
+        let number = |place: usize| words[place].parse::<u64>().unwrap();
+        let of = |name: &str| number(at(name) + 1);
+        let (reason, cpus) = (at("reason"), at("cpus"));
+        vcpus.entry(of("vcpu") as u32).or_default().push(Exit {
+            entered_ns: (seconds * 1e9).round() as u64,
+            reason: words[reason + 1].into(),
+            class: words[reason + 2].into(),
+            cpus: [number(cpus + 1) as u32, number(cpus + 2) as u32],
+            kvm: of("kvm"),
+            vmm: of("vmm"),
+            blocked: of("blocked"),
+            steal: of("steal"),
+        });
+    }
+    vcpus
+}
+
+/// What KVM says of an exit is what the BPF programs saw of it.  They look a little later at its
+/// beginning and earlier at its end: by how much their times differ at most.
+fn agrees(exit: &Exit, seen: &Absence) -> u64 {
+    let said = (exit.reason.as_str(), exit.class.clone(), exit.cpus);
+    let found = (seen.reason.as_str(), seen.class.to_string(), [seen.exit_cpu, seen.entry_cpu]);
+    assert_eq!(said, found, "{exit:?}\n{seen:?}");
+    let off = exit.blocked + exit.steal;
+    let times = [
+        (exit.kvm + exit.vmm + off, seen.ns),
+        (off, seen.blocked_ns + seen.waited_ns),
+        (exit.kvm + exit.vmm, seen.kvm_ns + seen.vmm_ns + seen.interrupted_ns),
+    ];
+    times.into_iter().map(|(one, other)| one.abs_diff(other)).max().unwrap()
+}
+
+/// The event of the series and the BPF programs for stock hosts, in the same run.
+#[test]
+fn the_host_s_event_and_its_bpf_twin_agree_in_each_of_10_000_exits() {
+    let host = host_for(kernel(), 2, &[]);
+    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let on = "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
+        echo mono >trace_clock && echo 32768 >buffer_size_kb && \
+        echo 1 >events/kvm/kvm_exit_parts/enable";
+    assert_eq!(host.exec(sh(on)).unwrap().code, 0);
+    host.start::<NoiseRecorder>().unwrap();
+    for (name, work) in [("pingpong", "4000"), ("sleep", "300"), ("cpu", "200")] {
+        workload(&host, &guest, name, &["--work", work]);
+    }
+    let seen = host.read::<NoiseRecorder>().unwrap();
+    let trace = host.exec(sh("cat /sys/kernel/tracing/trace")).unwrap().stdout;
+    let traced = traced_exits(&text(&trace));
+    let mut compared = 0;
+    let mut apart = Vec::new();
+    for (vcpu, exits) in &traced {
+        let seen: Vec<_> = seen.absences.iter().filter(|one| one.vcpu == *vcpu).collect();
+        let first = seen[0].begin_ns + seen[0].ns;
+        // Each entry is traced a little later than it was seen, by a clock of whole microseconds.
+        let exits = exits.iter().skip_while(|exit| exit.entered_ns + 1_000 < first);
+        for (exit, seen) in exits.zip(seen) {
+            apart.push(agrees(exit, seen));
+            compared += 1;
+        }
+    }
+    apart.sort_unstable();
+    println!(
+        "{compared} exits; half within {} ns, all within {} ns",
+        apart[apart.len() / 2],
+        apart[apart.len() - 1]
+    );
+    assert!(compared >= 10_000, "{compared}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
