@@ -267,11 +267,14 @@ fn the_host_s_event_and_its_bpf_twin_agree_in_each_of_10_000_exits() {
     }
     apart.sort_unstable();
     println!(
-        "{compared} exits; half within {} ns, all within {} ns",
+        "{compared} exits; half within {} ns, 99 % within {} ns, all within {} ns",
         apart[apart.len() / 2],
+        apart[apart.len() * 99 / 100],
         apart[apart.len() - 1]
     );
     assert!(compared >= 10_000, "{compared}");
+    // The programs themselves take time between the two looks, and the emulator pauses.
+    assert!(apart[apart.len() / 2] < 5_000 && apart[apart.len() * 99 / 100] < 50_000);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

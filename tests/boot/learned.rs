@@ -115,7 +115,7 @@ fn each_limit_of_the_host_is_the_replayed_one() {
     let on = "cd /sys/module/kvm/parameters && echo 200000 >halt_poll_ns && \
         echo 1 >halt_poll_learn || exit 1; \
         mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing; \
-        echo 16384 >buffer_size_kb; \
+        echo mono >trace_clock; echo 16384 >buffer_size_kb; \
         for event in kvm_halt_poll_window kvm_halt_poll_learn; do \
         echo 1 >events/kvm/$event/enable || exit 1; done";
     assert_eq!(host.exec(sh(on)).unwrap().code, 0);
