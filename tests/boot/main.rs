@@ -25,6 +25,7 @@ mod selftest;
 mod series;
 mod shared;
 mod soak;
+mod spared;
 mod support;
 mod transitions;
 mod tune;
