@@ -26,6 +26,7 @@ mod series;
 mod shared;
 mod soak;
 mod support;
+mod timerlat;
 mod transitions;
 mod tune;
 mod vmm;
