@@ -27,6 +27,7 @@ mod shared;
 mod soak;
 mod spared;
 mod support;
+mod timerlat;
 mod transitions;
 mod tune;
 mod vmm;

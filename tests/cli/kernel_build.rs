@@ -110,6 +110,24 @@ fn a_kernel_that_looks_for_mistakes_is_another_image() {
 }
 
 #[test]
+fn a_real_time_kernel_is_another_image_and_looks_for_no_mistakes() {
+    let checkout = Checkout::with_series();
+    checkout.write("kernel/config/rt.config", "CONFIG_RT=y\n");
+    checkout.write("kernel/config/hz1000.config", "CONFIG_FAST=y\n");
+    for (args, release) in [
+        (&["--rt"][..], "6.12.0-paratick-rt"),
+        (&["--rt", "--base"], "6.12.0-base-rt"),
+        (&["--rt", "--hz", "1000"], "6.12.0-paratick-rt-hz1000"),
+    ] {
+        let said = build(&checkout, args);
+        assert_eq!(line(&said, "release"), release);
+        let config = fs::read_to_string(line(&said, "config")).unwrap();
+        assert!(config.contains("CONFIG_RT=y\n"), "{config}");
+    }
+    checkout.stderr(&["kernel", "build", "--rt", "--debug"], 2);
+}
+
+#[test]
 fn check_compiles_every_series_and_says_with_what() {
     let said = Checkout::with_series().stdout(&["kernel", "check"], 0);
     for name in ["lower", "upper", "lab"] {

@@ -23,4 +23,5 @@ mod support;
 mod synthetic;
 mod tests_again;
 mod timeline;
+mod timerlat;
 mod tune;

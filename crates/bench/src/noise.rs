@@ -9,7 +9,7 @@ pub use paratick_instruments::noise::NoiseRecorder;
 use crate::sample::emulator_counted;
 use anyhow::{bail, Result};
 use paratick_core::{
-    noise::{GuestNoise, HostNoise, Stalls},
+    noise::{GuestNoise, HostNoise, Stalls, TscOffset},
     wire::GuestConfig,
 };
 use paratick_instruments::{
@@ -106,7 +106,11 @@ pub fn record(
 }
 
 pub fn check_joined(seen: &HostNoise, process: u32) -> Result<()> {
-    if seen.tsc_offsets.iter().any(|one| one.process == process) {
+    check_offsets(&seen.tsc_offsets, process)
+}
+
+pub fn check_offsets(known: &[TscOffset], process: u32) -> Result<()> {
+    if known.iter().any(|one| one.process == process) {
         return Ok(());
     }
     bail!(

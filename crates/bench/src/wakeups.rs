@@ -97,7 +97,7 @@ const SCRIPT: &str = r#"
 "#;
 
 impl Load<'_> {
-    fn argv(&self, seconds: &str) -> Vec<String> {
+    pub(crate) fn argv(&self, seconds: &str) -> Vec<String> {
         let (names, slack) = match self.slack {
             Some((names, slack)) => {
                 (Vec::from_iter(names.iter().cloned()).join("/"), slack.to_string())

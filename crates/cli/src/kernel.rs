@@ -64,6 +64,9 @@ pub enum Verb {
         /// Let the kernel look for mistakes of its own: kernel/config/debug.config
         #[arg(long)]
         debug: bool,
+        /// Make it PREEMPT_RT, for real-time guests and hosts: kernel/config/rt.config
+        #[arg(long, conflicts_with = "debug")]
+        rt: bool,
     },
     /// Build a KVM selftest from the patched source and print where the program is
     Selftest {
@@ -100,9 +103,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             export(&at.base, &at.dir()?, copy)?;
         }
         Verb::Check { base, quick } => return check(&base, quick),
-        Verb::Build { base, unpatched, up_to, config, hz, debug } => {
+        Verb::Build { base, unpatched, up_to, config, hz, debug, rt } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            build(&base, variant, &Changes { up_to, config, hz, debug })?;
+            build(&base, variant, &Changes { up_to, config, hz, debug, rt })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }

@@ -20,6 +20,7 @@ mod print;
 mod progress;
 mod report;
 mod signals;
+mod timerlat;
 mod tune;
 mod words;
 
@@ -51,6 +52,7 @@ enum Verb {
     Report(report::Args),
     #[command(subcommand)]
     Tune(tune::Verb),
+    Timerlat(Box<timerlat::Args>),
     Doctor(doctor::Args),
 }
 
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Idle(args) => idle::run(&args),
         Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),
+        Verb::Timerlat(args) => timerlat::run(&args),
         Verb::Tune(verb) => tune::run(verb),
         Verb::Doctor(args) => doctor::run(&args),
     };

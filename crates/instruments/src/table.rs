@@ -3,14 +3,14 @@
 
 use crate::{
     cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, timers::TimerRecorder,
-    Instrument,
+    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, steps::StepRecorder,
+    timerlat::TimerlatRecorder, timers::TimerRecorder, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 9] = [
+const TABLE: [(&str, Start); 11] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<IdleCounter>(),
@@ -19,6 +19,8 @@ const TABLE: [(&str, Start); 9] = [
     row::<OsnoiseRecorder>(),
     row::<PcpuCounter>(),
     row::<PollRecorder>(),
+    row::<StepRecorder>(),
+    row::<TimerlatRecorder>(),
     row::<TimerRecorder>(),
 ];
 

@@ -112,6 +112,11 @@ impl Base {
         self.fragment("debug")
     }
 
+    /// The fragment that makes the kernel preemptible nearly everywhere.
+    pub fn rt(&self) -> PathBuf {
+        self.fragment("rt")
+    }
+
     fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))
     }

@@ -56,6 +56,8 @@ pub struct Changes {
     pub hz: Option<u32>,
     /// The kernel looks for mistakes of its own, and is slow.
     pub debug: bool,
+    /// It is PREEMPT_RT; not together with `debug`, which has a preemption model of its own.
+    pub rt: bool,
 }
 
 /// What is kept beside an image, to be told without building anything.
@@ -146,6 +148,10 @@ impl Inputs {
         if changes.debug {
             more.push_str("-debug");
             fragments.push(base.debug());
+        }
+        if changes.rt {
+            more.push_str("-rt");
+            fragments.push(base.rt());
         }
         if let Some(hz) = changes.hz {
             if let Some(fragment) = base.other_hz(hz)? {

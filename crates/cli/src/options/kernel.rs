@@ -16,8 +16,8 @@ use std::{
 #[derive(Args, Clone)]
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without); with
-    /// `-debug` at the end, one that looks for mistakes of its own; with `-hz1000` after that, one
-    /// whose tick has that rate
+    /// `-debug` at the end, one that looks for mistakes of its own, or with `-rt` one that is
+    /// PREEMPT_RT; with `-hz1000` after that, one whose tick has that rate
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -65,13 +65,14 @@ pub enum KernelName {
 }
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
-/// `-debug` where it looks for mistakes of its own, and `-hz1000` where its tick has another rate
-/// than the base's.
+/// `-debug` where it looks for mistakes of its own or `-rt` where it is PREEMPT_RT, and `-hz1000`
+/// where its tick has another rate than the base's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
     variant: Variant,
     debug: bool,
+    rt: bool,
     hz: Option<u32>,
 }
 
@@ -105,11 +106,18 @@ impl FromStr for KernelName {
             Some(name) => (name, true),
             None => (name, false),
         };
+        let (name, rt) = match name.strip_suffix(RT) {
+            Some(_) if debug => {
+                return Err("a kernel is either -rt or -debug\nhint: leave one of them".into())
+            }
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let (base, variant) = match name.strip_suffix(UNPATCHED) {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
-        Ok(KernelName::Built(Built { base: base.into(), variant, debug, hz }))
+        Ok(KernelName::Built(Built { base: base.into(), variant, debug, rt, hz }))
     }
 }
 
@@ -117,6 +125,8 @@ impl FromStr for KernelName {
 const UNPATCHED: &str = "-base";
 /// What comes next where it looks for mistakes of its own.
 const DEBUG: &str = "-debug";
+/// … or where it is PREEMPT_RT.
+const RT: &str = "-rt";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 
@@ -124,13 +134,16 @@ impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
-            KernelName::Built(Built { base, variant, debug, hz }) => {
+            KernelName::Built(Built { base, variant, debug, rt, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
                     f.write_str(UNPATCHED)?;
                 }
                 if *debug {
                     f.write_str(DEBUG)?;
+                }
+                if *rt {
+                    f.write_str(RT)?;
                 }
                 hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
             }
@@ -148,8 +161,8 @@ impl KernelName {
             KernelName::Image(image) => {
                 Ok(Kernel { config: config_of(image), image: image.clone(), patches: None })
             }
-            KernelName::Built(Built { base, variant, debug, hz }) => {
-                let changes = Changes { debug: *debug, hz: *hz, ..Changes::default() };
+            KernelName::Built(Built { base, variant, debug, rt, hz }) => {
+                let changes = Changes { debug: *debug, rt: *rt, hz: *hz, ..Changes::default() };
                 let built = kernel::ensure_changed(base, *variant, &changes, events)?;
                 Ok(Kernel {
                     image: built.bzimage,
@@ -179,21 +192,24 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        for (name, variant, debug, hz) in [
-            ("6.12", Variant::Patched, false, None),
-            ("6.12-base", Variant::Unpatched, false, None),
-            ("6.12-debug", Variant::Patched, true, None),
-            ("6.12-hz1000", Variant::Patched, false, Some(1000)),
-            ("6.12-base-debug-hz1000", Variant::Unpatched, true, Some(1000)),
+        for (name, variant, debug, rt, hz) in [
+            ("6.12", Variant::Patched, false, false, None),
+            ("6.12-base", Variant::Unpatched, false, false, None),
+            ("6.12-debug", Variant::Patched, true, false, None),
+            ("6.12-rt", Variant::Patched, false, true, None),
+            ("6.12-base-rt-hz1000", Variant::Unpatched, false, true, Some(1000)),
+            ("6.12-hz1000", Variant::Patched, false, false, Some(1000)),
+            ("6.12-base-debug-hz1000", Variant::Unpatched, true, false, Some(1000)),
         ] {
             let parsed: KernelName = name.parse().unwrap();
             assert_eq!(
                 parsed,
-                KernelName::Built(Built { base: "6.12".into(), variant, debug, hz })
+                KernelName::Built(Built { base: "6.12".into(), variant, debug, rt, hz })
             );
             assert_eq!(parsed.to_string(), name);
         }
         assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
+        assert!("6.12-rt-debug".parse::<KernelName>().unwrap_err().contains("hint:"));
         let error = "/no/such/bzImage".parse::<KernelName>().unwrap_err();
         assert!(error.contains("hint:"));
     }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recording what timerlat measures in a guest, and what its host did meanwhile.
+
+use crate::{
+    noise::{self, Sides, STEP, STEP_LIMIT},
+    wakeups::Load,
+};
+use anyhow::{bail, Result};
+use paratick_core::{
+    latency::{GuestLatency, HostSteps},
+    wire::GuestConfig,
+};
+use paratick_instruments::{steps::StepRecorder, timerlat::TimerlatRecorder, Instrument};
+use paratick_machine::{exec::Exec, guest::Guest, host::Host, spec::HostSpec};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// At the beginning of a recording: timers that were started earlier have no known owner.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// More of it for a command, which is loaded first.
+const LOADING: Duration = Duration::from_secs(2);
+
+/// At the end, for what ends the recording itself.
+const TAIL: Duration = Duration::from_millis(100);
+
+#[derive(Serialize, Deserialize)]
+pub struct Recorded {
+    pub host: Option<HostSteps>,
+    pub guest: GuestLatency,
+    /// The guest's VMM on the host.
+    pub process: Option<u32>,
+}
+
+/// Lets an emulated host's CPUs not wait for each other, which would be latency.
+pub fn quiet(host: &mut HostSpec, guest: &mut GuestConfig) {
+    noise::quiet(host, guest, None);
+    host.emulation.count_world_switches = false;
+}
+
+/// Lets timerlat run on all CPUs of the guest for `time`, beside a command, if there is one.
+///
+/// `limit` is in wall-clock time.
+pub fn record(
+    host: &Host,
+    guest: &Guest,
+    sides: Sides,
+    time: Duration,
+    command: &[String],
+    limit: Duration,
+) -> Result<Recorded> {
+    let lead = if command.is_empty() { LEAD } else { LEAD + LOADING };
+    let seconds = (lead + time + TAIL).as_secs_f64().to_string();
+    if sides.host {
+        host.start::<StepRecorder>()?;
+    }
+    guest.start::<TimerlatRecorder>()?;
+    let load = Load { command, ..Load::default() };
+    let limit = limit.max(lead + time + STEP_LIMIT);
+    let result = guest.exec(Exec::new(load.argv(&seconds)).timeout(limit))?;
+    if result.code != 0 {
+        let said = String::from_utf8_lossy(&result.stderr);
+        bail!("what runs in the guest failed with code {}: {}", result.code, said.trim());
+    }
+    let latency = cut(guest.read::<TimerlatRecorder>()?, lead, time);
+    let seen = if sides.host { Some(host.read::<StepRecorder>()?) } else { None };
+    if let Some(seen) = &seen {
+        noise::check_offsets(&seen.tsc_offsets, guest.pid())?;
+    }
+    Ok(Recorded { host: seen, guest: latency, process: Some(guest.pid()) })
+}
+
+/// The same on this machine, in this process, which may be somebody's VM.
+pub fn record_here(time: Duration) -> Result<Recorded> {
+    let mut guest = TimerlatRecorder::start()?;
+    let end = Instant::now() + LEAD + time + TAIL;
+    while Instant::now() < end {
+        // So that no ring fills up.
+        guest.drain()?;
+        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
+    }
+    Ok(Recorded { host: None, guest: cut(guest.read()?, LEAD, time), process: None })
+}
+
+fn cut(latency: GuestLatency, lead: Duration, time: Duration) -> GuestLatency {
+    latency.cut(lead.as_nanos() as u64, time.as_nanos() as u64)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was recorded of latency, on a host and in a guest.
+
+use crate::{
+    cause::Cause,
+    noise::{Clock, TscOffset},
+};
+use serde::{Deserialize, Serialize};
+
+/// What a guest's timerlat measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestLatency {
+    pub clock: Clock,
+    /// From when to when, by the guest's CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    pub activations: Vec<Activation>,
+}
+
+impl GuestLatency {
+    /// Only what was due in `ns` from `skip_ns` after the beginning on.
+    pub fn cut(mut self, skip_ns: u64, ns: u64) -> GuestLatency {
+        self.begin_ns = self.begin_ns.saturating_add(skip_ns).min(self.end_ns);
+        self.end_ns = self.begin_ns.saturating_add(ns).min(self.end_ns);
+        let (begin, end) = (self.begin_ns, self.end_ns);
+        self.activations.retain(|one| (begin..end).contains(&one.deadline_ns));
+        self
+    }
+}
+
+/// A timer was due, and the thread that waits for it ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activation {
+    pub cpu: u32,
+    /// As timerlat counts it on this CPU.
+    pub number: u64,
+    /// The guest's CLOCK_MONOTONIC.
+    pub deadline_ns: u64,
+    /// When the interrupt began in which the timer expired.
+    pub irq_began_ns: u64,
+    pub via: Via,
+    /// Timerlat's own two numbers, from the deadline on.
+    pub irq_ns: u64,
+    pub thread_ns: u64,
+}
+
+/// In which interrupt of the guest its timer expired.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Via {
+    #[strum(serialize = "local timer")]
+    LocalTimer,
+    #[strum(serialize = "virtual tick")]
+    VirtualTick,
+    #[strum(serialize = "no timer's interrupt")]
+    Other,
+}
+
+/// What the vCPUs of a host did, in the order of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostSteps {
+    pub clock: Clock,
+    /// Of the vCPUs of all VMs that still ran at the end.
+    pub tsc_offsets: Vec<TscOffset>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub process: u32,
+    pub vcpu: u32,
+    /// The host's CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    Exit,
+    /// The handler of KVM's timer for the vCPU begins, wherever it runs.
+    Timer,
+    /// The vCPU's thread leaves its pCPU.
+    Out,
+    Woken,
+    Runs,
+    /// It enters its guest again, after an exit of this cause.
+    Entry {
+        cause: Cause,
+        /// As KVM names it.
+        reason: String,
+    },
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does every nanosecond of a guest's timer latency have a name?
+
+use crate::support::{base_kernel, kernel, mode, tools, PATIENCE};
+use paratick_bench::{
+    latency::{quiet, record},
+    noise::Sides,
+};
+use paratick_core::{
+    cause::Cause,
+    latency::{splits, summary, Split, Summary, Via},
+    size::Size,
+    wire::GuestConfig,
+};
+use paratick_machine::{backend::EMULATED, guest::Guest, host::Host, spec::HostSpec};
+use std::{path::PathBuf, time::Duration};
+
+const BUSY: &str = "while :; do :; done";
+
+fn measured(host: &Host, guest: &Guest, command: &[&str]) -> (Vec<Split>, Summary) {
+    let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
+    let time = Duration::from_secs(1);
+    let both = Sides { host: true, guest: true };
+    let recorded = record(host, guest, both, time, &command, PATIENCE).unwrap();
+    let seen = recorded.host.as_ref().unwrap();
+    let all = splits(&recorded.guest, Some((seen, guest.pid())));
+    let sums = summary(&all);
+    println!("{} {command:?}: {sums:?}", guest.pid());
+    // Timerlat's period is 1 ms; one may have been due at the edge.
+    assert!((998..=1_001).contains(&all.len()), "{}", all.len());
+    for one in &all {
+        // To the nanosecond, each and all.
+        assert_eq!(one.parts.until_irq(), one.irq_ns, "{one:?}");
+        assert_eq!(one.parts.sum(), one.thread_ns, "{one:?}");
+        assert_eq!(one.via, Via::LocalTimer, "{one:?}");
+        // KVM's timer is for each of these deadlines, whoever brings them to KVM.
+        assert!(one.host_timer && !one.doubtful, "{one:?}");
+        // The emulator's CPUs switch in one instruction, but a handler is not there at once.
+        assert!(one.parts.injection > 0, "{one:?}");
+    }
+    (all, sums)
+}
+
+fn pair(image: PathBuf, mode_name: &str) -> (Host, Guest) {
+    let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 1, Size::mib(1024));
+    let mut config = GuestConfig::new(image, 1, Size::mib(512), mode(mode_name));
+    quiet(&mut spec, &mut config);
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    let guest = host.start_guest(config).unwrap();
+    (host, guest)
+}
+
+fn share(all: &[Split], is: impl Fn(&Split) -> bool) -> f64 {
+    all.iter().filter(|one| is(one)).count() as f64 / all.len() as f64
+}
+
+fn arms(split: &Split) -> bool {
+    split.exits.iter().any(|exit| exit.cause == Cause::Arm)
+}
+
+/// On stock kernels: a vCPU that halts has to be woken, a busy one only to be left and entered, and
+/// both arm their timer again before the thread runs.
+#[test]
+fn latency_has_a_name_for_every_nanosecond() {
+    let (host, guest) = pair(base_kernel(), "tickless");
+    let (idle, _) = measured(&host, &guest, &[]);
+    // KVM's timer expires somewhat early: now and then its thread runs before the deadline.
+    assert!(share(&idle, |one| one.parts.wake > 0) > 0.8);
+    assert!(share(&idle, |one| one.parts.entry > 0) > 0.95);
+    assert!(share(&idle, arms) > 0.5);
+    let (busy, _) = measured(&host, &guest, &["sh", "-c", BUSY]);
+    assert!(share(&busy, |one| one.parts.wake == 0) > 0.95);
+    assert!(share(&busy, arms) > 0.95);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// The next deadline goes with the next halt, after the thread has run.
+#[test]
+fn in_paratick_no_timer_is_armed_before_the_thread_runs() {
+    let (host, guest) = pair(kernel(), "paratick");
+    let (idle, _) = measured(&host, &guest, &[]);
+    // KVM's timer expires somewhat early: now and then its thread runs before the deadline.
+    assert!(share(&idle, |one| one.parts.wake > 0) > 0.8);
+    assert!(share(&idle, |one| one.parts.entry > 0) > 0.95);
+    assert!(share(&idle, arms) < 0.05);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
