@@ -158,8 +158,11 @@ static void on_last_marker(unsigned int index, void *mark)
 static void on_vmrun(unsigned int index, void *site)
 {
 	/* One by a guest is always intercepted: no world switch of its own. */
-	if (index < nr_cpus && !cpus[index].inside)
-		cpus[index].inside = site;
+	if (index >= nr_cpus || cpus[index].inside)
+		return;
+	cpus[index].inside = site;
+	/* What the host has not counted by now, it does not: nobody counted. */
+	cpus[index].unseen = false;
 }
 
 /* Runs before the host's first instruction after VMRUN. */

@@ -10,6 +10,7 @@ pub mod exit_cost;
 pub mod exits;
 pub mod halts;
 pub mod idle;
+pub mod isolation;
 pub mod mode;
 pub mod model;
 pub mod noise;
