@@ -2,6 +2,7 @@
 //! Measuring workloads in guests of every tick mode, interleaved, into one results file.
 
 mod environment;
+mod isolated;
 pub mod noise;
 pub mod prepared;
 mod runner;

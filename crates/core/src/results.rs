@@ -45,8 +45,7 @@ pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
     pub tool_version: String,
-    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`,
-    /// `polling`, `idle`, `noise`.
+    /// Which bench: `quick`, `table1`, `sequential`, `polling`, and so on.
     pub bench: String,
     /// The command line that made it; empty: it was not recorded.
     #[serde(default)]
@@ -92,8 +91,8 @@ pub struct Plan {
     /// The noise of a busy guest is recorded, with these CPUs isolated; `null`: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// CPUs of the host; `null`: one more than a guest has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// CPUs of the host; `null`: one more than a guest has.
     pub host_cpus: Option<u32>,
 }
 
