@@ -20,5 +20,5 @@ pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
     OSNOISE_THRESHOLD,
 };
-pub use sample::{unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
+pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};

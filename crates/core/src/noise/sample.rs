@@ -219,8 +219,9 @@ fn unbalanced_exit(one: &Absence) -> Option<Unbalanced> {
     (parts != u128::from(ns)).then_some(Unbalanced::Exit { vcpu, ns, parts })
 }
 
-/// A gap counts where it begins.
-fn moments(book: &Ledger, begin_ns: u64) -> Vec<Moment> {
+/// What a ledger that begins then has in [`MOMENTS`] equal parts of its time.  A gap counts where
+/// it begins.
+pub fn moments(book: &Ledger, begin_ns: u64) -> Vec<Moment> {
     let each = (book.window_ns / MOMENTS).max(1);
     let mut moments = vec![Moment::default(); MOMENTS as usize];
     for entry in &book.entries {
