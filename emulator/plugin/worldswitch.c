@@ -57,6 +57,8 @@ struct cpu {
 	const struct site *inside;
 	/* It has left the guest, and the host has not counted the exit yet. */
 	bool unseen;
+	/* So it was when the window was opened. */
+	bool unseen_at_open;
 	/* The marker that ended the last block, its meaning not yet applied. */
 	enum mark pending;
 };
@@ -92,8 +94,10 @@ static struct counts seen(const struct cpu *cpu)
 
 static void open_window(void)
 {
-	for (unsigned int i = 0; i < nr_cpus; i++)
+	for (unsigned int i = 0; i < nr_cpus; i++) {
 		cpus[i].at_open = seen(&cpus[i]);
+		cpus[i].unseen_at_open = cpus[i].unseen;
+	}
 	opens++;
 }
 
@@ -133,7 +137,7 @@ static void apply(unsigned int index, enum mark mark)
 		close_window(index);
 		break;
 	case MARK_SEEN:
-		cpu->unseen = false;
+		cpu->unseen = cpu->unseen_at_open = false;
 		break;
 	default:
 		break;
@@ -157,9 +161,17 @@ static void on_last_marker(unsigned int index, void *mark)
 /* Runs before VMRUN. */
 static void on_vmrun(unsigned int index, void *site)
 {
+	struct cpu *cpu;
+
 	/* One by a guest is always intercepted: no world switch of its own. */
-	if (index < nr_cpus && !cpus[index].inside)
-		cpus[index].inside = site;
+	if (index >= nr_cpus || cpus[index].inside)
+		return;
+	cpu = &cpus[index];
+	cpu->inside = site;
+	/* An exit from before the host began to count: it is in no window. */
+	if (cpu->unseen && cpu->unseen_at_open)
+		cpu->at_open.switches++;
+	cpu->unseen = cpu->unseen_at_open = false;
 }
 
 /* Runs before the host's first instruction after VMRUN. */

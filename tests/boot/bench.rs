@@ -3,6 +3,8 @@
 
 use crate::support::{kernel, mode, PATIENCE};
 use paratick_core::{
+    cause::Cause,
+    noise::NoiseSample,
     results::{self, Cost, Crowd, Figure, Results},
     subject::Subject,
 };
@@ -141,4 +143,31 @@ fn check_counts(results: &Results) {
     // The host's clock advanced by the two seconds slept, plus what that took.
     let slept = idle("periodic").summary(Figure::DurationNs).unwrap();
     assert!((2.0e9..2.2e9).contains(&slept.median), "{slept:?}");
+}
+
+/// On a host that keeps its own tick away from isolated CPUs, whose guest does, too.  That counts
+/// add up is what its exit code says.
+#[test]
+fn with_cpus_isolated_on_both_sides_timers_cause_hardly_any_noise() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "noise", "--quick", "--vcpus", "2", "--host-cpus", "3"]);
+    bench.args(["--isolate", "none,both", "--modes", "paratick", "--kernel"]).arg(kernel());
+    bench.arg("--output").arg(folder.path()).stdout(Stdio::null());
+    assert_eq!(bench.status().unwrap().code(), Some(0));
+    let [none, both] = ["none", "both"].map(|isolated| {
+        let results = read(&folder.path().join(format!("noise-3-{isolated}.json")));
+        let sample = &results.cells[0].samples()[0];
+        let noise = sample.noise.clone().unwrap();
+        assert_eq!(noise.parts.sum(), noise.noise_ns);
+        let audit = noise.audit;
+        assert_eq!(audit.world_switches, Some(audit.exits));
+        assert_eq!(audit.light + audit.heavy + audit.halts + audit.open, audit.exits);
+        assert!(audit.exits > 100 && noise.cpus == 1, "{audit:?}");
+        println!("{isolated}: {noise:?}");
+        noise
+    });
+    let ticks = |noise: &NoiseSample| noise.guest_timer_events() + noise.cause(Cause::HostTick);
+    assert!(ticks(&none) > 150, "{none:?}");
+    assert!(ticks(&both) < 20, "{both:?}");
 }

@@ -85,6 +85,47 @@ fn files_of_idle_guests_are_shown_together_and_no_others_are() {
 }
 
 #[test]
+fn bench_noise_refuses_hosts_and_guests_on_which_nothing_can_be_isolated() {
+    let cache = TempDir::new().unwrap();
+    for (options, words) in [
+        (&["--vcpus", "1"][..], ["--vcpus 1 is too few", "hint: give at least 2"]),
+        (&["--host-cpus", "4,3"], ["--host-cpus 3 is too few for --vcpus 3", "hint: "]),
+        (&["--host-cpus", "4,4"], ["number of CPUs 4 is named twice", "--host-cpus"]),
+        (&["--isolate", "both,both"], ["isolation both is named twice", "--isolate"]),
+        (&["--isolate", "all"], ["'all'", "none, host, guest, both"]),
+        (&["--window", "5"], ["'5'", "100..=10000"]),
+        (&["--host", "here"], ["CPUs are isolated when a host boots", "hint: "]),
+        (&["--kernel", "6.12-base"], ["6.12-base has no mode", "hint: "]),
+    ] {
+        let mut bench = paratick(&["bench", "noise"]);
+        bench.args(options).env("PARATICK_CACHE", cache.path());
+        bench.env("PARATICK_AGENT", "/no/such/agent");
+        let output = bench.assert().code(2).get_output().clone();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(words.iter().all(|word| said.contains(word)), "{options:?}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn files_of_noise_are_shown_together_with_what_isolating_changes() {
+    let folder = TempDir::new().unwrap();
+    let files = synthetic::write_isolated(folder.path());
+    let shown = |more: &[&str]| {
+        let mut show = paratick(&["bench", "show"]);
+        show.args(&files).args(more).assert().success().get_output().stdout.clone()
+    };
+    insta::assert_snapshot!(String::from_utf8(shown(&[])).unwrap());
+    let json: serde_json::Value = serde_json::from_slice(&shown(&["--format", "json"])).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), files.len());
+    let claims = json["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 12);
+    let steal = &claims[0];
+    assert_eq!((&steal["claim"]["figure"], &steal["sign"]), (&"steal".into(), &"less".into()));
+    assert_eq!((&steal["concluded"], &steal["mode"]), (&true.into(), &"tickless".into()));
+}
+
+#[test]
 fn nothing_to_resume_is_said() {
     refused(&["--resume"], &["nothing to resume"]);
     let folder = TempDir::new().unwrap();

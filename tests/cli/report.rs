@@ -86,6 +86,17 @@ fn idle_guests_side_by_side_are_told() {
     insta::assert_snapshot!(words(&format!("<body>{section}")));
 }
 
+#[test]
+fn noise_with_cpus_isolated_is_told() {
+    let folder = TempDir::new().unwrap();
+    let page = page(folder.path(), &synthetic::write_isolated(folder.path()));
+    let section = page.split_once("<h2 id=\"noise\">").unwrap().1;
+    let section = section.split_once("<h2 id=\"method\">").unwrap().0;
+    // One for each mode.
+    assert_eq!(section.matches("<figure ").count(), 2);
+    insta::assert_snapshot!(words(&format!("<body>{section}")));
+}
+
 fn one(folder: &Path, name: &'static str, cost: Option<u32>) -> PathBuf {
     let file = format!("{name}-{}.json", cost.unwrap_or(0));
     synthetic::write(folder, &file, &made(name, cost))
@@ -121,6 +132,7 @@ fn a_whole_evaluation_has_every_section_in_order() {
         "quick",
         "polling",
         "idle",
+        "noise",
         "method",
     ];
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));

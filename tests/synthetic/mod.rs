@@ -7,10 +7,12 @@
 
 mod cycle;
 mod idle;
+mod isolated;
 mod polling;
 
 pub use cycle::timeline;
 pub use idle::idle;
+pub use isolated::isolated;
 pub use polling::polling;
 
 use paratick_core::{
@@ -83,6 +85,12 @@ pub fn write_idle(folder: &Path) -> Vec<PathBuf> {
     idle().iter().map(|results| write(folder, &name(results), results)).collect()
 }
 
+/// The files of `bench noise`.
+pub fn write_isolated(folder: &Path) -> Vec<PathBuf> {
+    let name = |results: &Results| format!("noise-4-{}.json", results.plan.isolation.unwrap());
+    isolated().iter().map(|results| write(folder, &name(results), results)).collect()
+}
+
 /// Every file of a whole evaluation, in `folder`.
 pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     let mut benches = vec![
@@ -105,6 +113,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     }
     files.push(write(folder, "polling.json", &polling()));
     files.extend(write_idle(folder));
+    files.extend(write_isolated(folder));
     let path = folder.join("timeline.json");
     fs::write(&path, timeline()).unwrap();
     files.push(path);

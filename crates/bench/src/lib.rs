@@ -3,6 +3,7 @@
 
 mod environment;
 pub mod latency;
+mod isolated;
 pub mod noise;
 pub mod prepared;
 mod runner;

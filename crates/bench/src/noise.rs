@@ -17,13 +17,16 @@ use paratick_instruments::{
     Instrument,
 };
 use paratick_machine::{
-    exec::Exec,
+    exec::{Exec, ExecResult},
     guest::Guest,
     host::Host,
     spec::{HostSpec, Stall},
 };
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// At the beginning and the end of a recording, for the noise that we make ourselves.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -60,13 +63,37 @@ const VCPU_S: u32 = 1;
 
 /// Makes the emulator's own noise too short to be seen, except for the stalls it is to make.
 pub fn quiet(host: &mut HostSpec, guest: &mut GuestConfig, stalls: Option<Stalls>) {
+    quiet_host(host);
+    host.emulation.stall =
+        stalls.map(|Stalls { ns, every_ns }| Stall { cpu: VCPU_S, ns, every_ns });
+    pin(guest);
+}
+
+/// The same of the host alone, without stalls.
+pub fn quiet_host(host: &mut HostSpec) {
     // Else CPUs, which take turns, would lose what the others execute.
     host.emulation.parallel_clock = true;
     host.emulation.round = Some(ROUND);
     host.emulation.count_world_switches = true;
-    host.emulation.stall =
-        stalls.map(|Stalls { ns, every_ns }| Stall { cpu: VCPU_S, ns, every_ns });
+}
+
+/// Each vCPU to a pCPU of its own.
+pub fn pin(guest: &mut GuestConfig) {
     guest.pins = (VCPU_S..).take(guest.vcpus as usize).collect();
+}
+
+/// What runs on the host and in the guest meanwhile: a workload of the agent's, whose work is ms.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    pub chores: &'a [String],
+}
+
+impl Beside<'_> {
+    fn exec(&self, time: Duration, limit: Duration) -> Exec {
+        let work = time.as_millis().to_string();
+        let words = self.chores.iter().map(String::as_str);
+        Exec::new(words.chain(["--window", "0", "--work", &work])).timeout(limit)
+    }
 }
 
 /// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.
@@ -79,17 +106,31 @@ pub fn record(
     time: Duration,
     limit: Duration,
 ) -> Result<Recorded> {
+    record_beside(host, guest, sides, time, limit, None)
+}
+
+/// The same while something else runs on both.
+pub fn record_beside(
+    host: &Host,
+    guest: &Guest,
+    sides: Sides,
+    time: Duration,
+    limit: Duration,
+    beside: Option<Beside>,
+) -> Result<Recorded> {
     if sides.host {
         host.start::<NoiseRecorder>()?;
     }
     if sides.guest {
         guest.start::<OsnoiseRecorder>()?;
     }
-    let seconds = whole(sides, time).as_secs_f64().to_string();
-    let wait = Exec::new(["sleep", &seconds]).timeout(limit.max(LEAD + time + STEP_LIMIT));
-    let result = guest.exec(wait)?;
-    if result.code != 0 {
-        bail!("waiting failed: {}", String::from_utf8_lossy(&result.stderr).trim());
+    let limit = limit.max(LEAD + time + STEP_LIMIT);
+    match beside {
+        None => {
+            let seconds = whole(sides, time).as_secs_f64().to_string();
+            waited(guest.exec(Exec::new(["sleep", &seconds]).timeout(limit))?)?;
+        }
+        Some(beside) => both(host, guest, whole(sides, time), limit, beside)?,
     }
     let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
     let mut seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
@@ -103,6 +144,24 @@ pub fn record(
         check_joined(seen, pid)?;
     }
     Ok(Recorded { host: seen, guest: noise, process: Some(pid), stalls: None })
+}
+
+/// Runs it on both at once.
+fn both(host: &Host, guest: &Guest, time: Duration, limit: Duration, beside: Beside) -> Result<()> {
+    thread::scope(|scope| {
+        let on_host = scope.spawn(move || host.exec(beside.exec(time, limit)));
+        let in_guest = guest.exec(beside.exec(time, limit));
+        let on_host = on_host.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        waited(in_guest?)?;
+        waited(on_host?)
+    })
+}
+
+fn waited(result: ExecResult) -> Result<()> {
+    if result.code != 0 {
+        bail!("waiting failed: {}", String::from_utf8_lossy(&result.stderr).trim());
+    }
+    Ok(())
 }
 
 pub fn check_joined(seen: &HostNoise, process: u32) -> Result<()> {
@@ -129,7 +188,7 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
         // So that no ring fills up.
         host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
         guest.as_mut().map_or(Ok(()), OsnoiseRecorder::drain)?;
-        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
+        thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
     }
     let noise = guest.as_mut().map(OsnoiseRecorder::read).transpose()?;
     Ok(Recorded {

@@ -2,7 +2,7 @@
 //! One bench from its settings to its results.
 
 use super::{
-    environment,
+    environment, isolated,
     schedule::{self, Worker},
     settings::Settings,
     store,
@@ -92,6 +92,9 @@ pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     spec.emulation.count_world_switches = true;
     spec.emulation.exit_cost_ns = *exit_cost_ns;
     spec.emulation.parallel_clock = *parallel_clock;
+    if let Some(isolation) = plan.isolation {
+        isolated::host(&mut spec, plan, isolation);
+    }
     spec
 }
 

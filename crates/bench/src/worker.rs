@@ -2,7 +2,7 @@
 //! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
 
 use super::{
-    sample,
+    isolated, sample,
     schedule::{counts_idle_entries, records_halts, runs_natively, Measured, Worker},
     settings::Settings,
     verify,
@@ -60,7 +60,29 @@ impl HostWorker<'_> {
             // All on the same pCPUs: CPU 0 is the host's own.
             spec.pins = (1..=plan.vcpus).collect();
         }
+        if let Some(isolation) = plan.isolation {
+            isolated::guest(&mut spec, isolation);
+        }
         spec
+    }
+
+    /// Records the noise of a guest, which nothing else counts in.
+    fn in_busy_guest(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
+        let spec = self.guest_spec(boot);
+        let (settings, plan) = (self.settings, self.plan.clone());
+        let agent = settings.tools.agent.display().to_string();
+        let on = self.host(boot.subject.host, &mut |_| ())?;
+        let guest = on.host.start_guest(spec)?;
+        ran();
+        let measured = Measured {
+            samples: isolated::samples(&on.host, &guest, &agent, (&plan, boot), ran)?,
+            command_line: guest.command_line().to_vec(),
+            kernel: guest.ready().kernel.clone(),
+            ..Measured::default()
+        };
+        guest.shutdown()?;
+        on.host.check()?;
+        Ok(measured)
     }
 
     fn in_guests(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
@@ -137,7 +159,10 @@ impl HostWorker<'_> {
 
 impl Worker for HostWorker<'_> {
     fn measure(&mut self, boot: Boot, ran: &mut dyn FnMut()) -> Result<Measured> {
-        let measured = self.in_guests(boot, ran);
+        let measured = match self.plan.isolation {
+            Some(_) => self.in_busy_guest(boot, ran),
+            None => self.in_guests(boot, ran),
+        };
         if measured.is_err() || self.plan.one_window {
             // What is wrong with it may be wrong for the next guest too; and where the host itself
             // is measured, guests that are just ending would be in it.

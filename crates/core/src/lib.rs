@@ -11,6 +11,7 @@ pub mod exits;
 pub mod halts;
 pub mod idle;
 pub mod latency;
+pub mod isolation;
 pub mod mode;
 pub mod model;
 pub mod noise;

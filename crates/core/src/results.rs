@@ -8,6 +8,7 @@ mod crowd;
 mod environment;
 mod facts;
 mod figure;
+mod noise;
 mod problem;
 mod read;
 mod sample;
@@ -17,6 +18,7 @@ pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
+pub use noise::{Claim, Effects, Factorial, Held, NoiseFigure, Sign, CLAIMS};
 pub use problem::{Boot, Doing, Fault, Problem};
 pub use read::{read, ReadError};
 pub use sample::{HostCpuSample, Sample};
@@ -25,6 +27,7 @@ use crate::{
     cycle::IdleCycle,
     halts::RunHalts,
     idle::IdleEntries,
+    isolation::Isolation,
     mode::{Mode, Polling, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
     subject::Subject,
@@ -42,8 +45,7 @@ pub struct Results {
     pub schema: String,
     /// The version of the program that wrote it.
     pub tool_version: String,
-    /// Which bench: `quick`, `table1`, `sequential`, `multithreaded`, `io`, `timeline`,
-    /// `polling`, `idle`.
+    /// Which bench: `quick`, `table1`, `sequential`, `polling`, and so on.
     pub bench: String,
     /// The command line that made it; empty: it was not recorded.
     #[serde(default)]
@@ -86,6 +88,12 @@ pub struct Plan {
     /// host's CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_window: bool,
+    /// The noise of a busy guest is recorded, with these CPUs isolated; `null`: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// CPUs of the host; `null`: one more than a guest has.
+    pub host_cpus: Option<u32>,
 }
 
 impl Plan {

@@ -178,6 +178,10 @@ pub struct GuestConfig {
     pub disk: Option<Disk>,
     /// The pCPU of each vCPU; empty: chosen by the host.
     pub pins: Vec<u32>,
+    /// No vCPU is pinned, nor anything else of its QEMU: the host's scheduler puts them where it
+    /// likes.
+    #[serde(default)]
+    pub unpinned: bool,
 }
 
 impl GuestConfig {
@@ -191,6 +195,7 @@ impl GuestConfig {
             append: Vec::new(),
             disk: None,
             pins: Vec::new(),
+            unpinned: false,
         }
     }
 }

@@ -116,6 +116,13 @@ pub const WORKLOADS: &[Workload] = &[
         about: "computes for --busy-us and sleeps for --sleep-us in turn; reports the ticks",
     },
     Workload {
+        name: "chores",
+        unit: "ms",
+        work: 2000,
+        threads: Threads::Exactly(4),
+        about: "computes and sleeps as mix does, in threads that may run anywhere",
+    },
+    Workload {
         name: "stencil",
         unit: "sweeps",
         work: 2400,

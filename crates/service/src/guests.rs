@@ -116,6 +116,9 @@ impl Shared {
     }
 
     fn pins_for(&self, config: &GuestConfig) -> Result<Vec<u32>> {
+        if config.unpinned {
+            return Ok(Vec::new());
+        }
         if config.pins.is_empty() {
             return Ok(lock(&self.pins).take(config.vcpus));
         }
@@ -138,6 +141,7 @@ impl Shared {
         let (shared, on_end) = (self.clone(), self.clone());
         Kept::spawn(
             command,
+            // With no pins these are all.
             Some(pin::housekeeping(self.cpus, pins)),
             move |child| {
                 if let Some(console) = child.stdout.take() {

@@ -62,6 +62,15 @@ impl<'a> Set<'a> {
                 "{} side by side",
                 number::plural(self.main().plan.guests as usize, "idle guest")
             ),
+            ("noise", vcpus) => {
+                let plan = &self.main().plan;
+                let isolated = plan.isolation.map_or("nothing".into(), |one| one.to_string());
+                format!(
+                    "noise of a guest of {} on {}, isolated: {isolated}",
+                    number::plural(vcpus as usize, "vCPU"),
+                    number::plural(plan.host_cpus.unwrap_or(vcpus + 1) as usize, "CPU")
+                )
+            }
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -70,7 +79,10 @@ impl<'a> Set<'a> {
     pub fn slug(&self) -> String {
         let plan = &self.main().plan;
         let hz = shown_hz(self.main()).map_or(String::new(), |hz| format!("-{}", hz.0));
-        format!("{}-{}x{}{hz}", self.bench(), plan.guests, plan.vcpus)
+        let isolated = plan.isolation.map_or(String::new(), |one| {
+            format!("-{one}-{}", plan.host_cpus.unwrap_or(plan.vcpus + 1))
+        });
+        format!("{}-{}x{}{hz}{isolated}", self.bench(), plan.guests, plan.vcpus)
     }
 
     /// Cells by workload, in the results' order.
@@ -203,7 +215,8 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let order = BENCHES.iter().position(|name| *name == bench);
-            let key = (order, plan.vcpus, plan.guests, shown_hz(result), bench);
+            let tuned = (plan.host_cpus, plan.isolation);
+            let key = (order, plan.vcpus, plan.guests, shown_hz(result), tuned, bench);
             groups.entry(key).or_default().push(result);
         }
         let sets = groups.into_values().map(|mut by_cost| {
@@ -228,8 +241,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 7] =
-    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE];
+const BENCHES: [&str; 8] =
+    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE, "noise"];
 /// Whose sets belong together, of several tick rates.
 const IDLE: &str = "idle";
 
@@ -245,7 +258,9 @@ pub fn is_known(bench: &str) -> bool {
 /// Whether a report can show only one of them.
 pub fn alike(one: &Results, other: &Results) -> bool {
     let what = |results: &Results| {
-        (results.plan.vcpus, results.plan.guests, shown_hz(results), cost_ns(results))
+        let plan = &results.plan;
+        let tuned = (plan.host_cpus, plan.isolation);
+        (plan.vcpus, plan.guests, shown_hz(results), cost_ns(results), tuned)
     };
     one.bench == other.bench && what(one) == what(other)
 }

@@ -7,11 +7,11 @@ use crate::{
     samples,
     set::{Selection, Set},
     table::{wrap, Table},
-    tables::{averages, bench, crowd, cycle, exits, idle, polling, printed, table1},
+    tables::{averages, bench, crowd, cycle, exits, idle, isolated, polling, printed, table1},
 };
 use paratick_core::{
     exits::WindowCounts,
-    results::{Crowd, Figure, Results},
+    results::{Crowd, Factorial, Figure, Results},
     stats::{Verdict, MIN_VERDICT},
 };
 
@@ -44,6 +44,32 @@ pub fn crowds(results: &[&Results]) -> String {
             text += "\nNothing was measured.\n";
         }
         for table in crowd::tables(&crowd) {
+            text += &format!("\n{}", table.text());
+        }
+    }
+    text += "\n";
+    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
+    if results.iter().any(|results| !results.is_complete()) {
+        text += "Not everything that was planned is measured yet: --resume continues.\n";
+    }
+    text
+}
+
+/// Noise of a busy guest, of which each file has another host, or other CPUs isolated.
+pub fn isolated(results: &[&Results]) -> String {
+    let Some(first) = results.first() else { return "Nothing was measured.\n".into() };
+    let mut text = wrap(&format!(
+        "A busy guest of {} on {}, Linux {}; {} in each mode",
+        plural(first.plan.vcpus as usize, "vCPU"),
+        host(first),
+        first.environment.kernel_version,
+        Set::alone(first).samples()
+    ));
+    for factorial in Factorial::all(results.iter().copied()) {
+        if factorial.modes().is_empty() {
+            text += "\nNothing was measured.\n";
+        }
+        for table in isolated::tables(&factorial) {
             text += &format!("\n{}", table.text());
         }
     }

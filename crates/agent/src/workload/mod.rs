@@ -7,6 +7,7 @@
 
 mod barrier;
 mod block;
+mod chores;
 mod cpu;
 mod exponential;
 mod finelock;
@@ -60,6 +61,7 @@ fn run(options: &Options) -> Result<Report> {
         "block" => block::run(options),
         "ticks" => ticks::run(options),
         "mix" => mix::run(options),
+        "chores" => chores::run(options),
         "stencil" => stencil::run(options),
         "finelock" => finelock::run(options),
         "program" => program::run(options),
@@ -75,6 +77,7 @@ fn usage() -> String {
         \x20      sync also: [--rate PER-SECOND]\n\
         \x20      finelock also: [--locks N]\n\
         \x20      mix also: [--busy-us N] [--sleep-us N] [--jitter PERCENT]\n\
+        \x20      chores also: [--busy-us N] [--sleep-us N]\n\
         \x20      program also: [--root FOLDER] -- COMMAND [ARGUMENTS]\n"
         .to_string();
     for workload in WORKLOADS {

@@ -4,6 +4,7 @@
 use super::{
     common::Common,
     crowd::{self, Crowds},
+    noise::{self, Isolated},
 };
 use crate::{
     errors::usage,
@@ -218,6 +219,10 @@ impl Bench {
             _ if self.name == crowd::BENCH => {
                 self.options.format.print(&Crowds::of(&results), || terminal::crowds(&results))?;
             }
+            _ if self.name == noise::BENCH => {
+                let isolated = Isolated::of(&results);
+                self.options.format.print(&isolated, || terminal::isolated(&results))?;
+            }
             (Written::File, [one]) => self.options.format.print(one, || text(&results))?,
             _ => self.options.format.print(&results, || text(&results))?,
         }
@@ -279,7 +284,7 @@ impl Bench {
             let subjects = &set.plan.subjects;
             subjects.iter().any(|subject| is_baseline(&subject.mode)) && subjects.len() > 1
         };
-        if !self.sets.iter().any(compared) {
+        if self.name != noise::BENCH && !self.sets.iter().any(compared) {
             events(Warning::NothingToCompareWith.into());
         }
     }

@@ -4,6 +4,7 @@
 mod common;
 mod crowd;
 mod measure;
+mod noise;
 mod paper;
 mod programs;
 mod timeline;
@@ -13,6 +14,7 @@ use crate::{errors::usage, input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
 use crowd::Crowds;
+use noise::Isolated;
 use paratick_core::results::Results;
 use paratick_view::terminal;
 use std::{path::PathBuf, process::ExitCode};
@@ -52,6 +54,15 @@ pub enum Verb {
     /// Results go to a folder, one file for each number of guests.  docs/idle.md says how to read
     /// the tables.
     Idle(workloads::Idle),
+    /// Measure the noise of a busy guest, with CPUs isolated on its host, in it, both or neither
+    ///
+    /// osnoise samples on all vCPUs but the first, while host and guest have some chores. For each
+    /// of the four ways to isolate, and on hosts of 4 and of 6 CPUs: steal, the time in KVM and the
+    /// VMM, hardware noise, exits by class and cause, the longest noise.  In every recording parts
+    /// must add up to the noise, and exits must be as many as the emulator's world switches; else
+    /// the exit code is 1.  Results go to a folder, one file for each host and isolation.
+    /// docs/noise.md says how to read the tables.
+    Noise(noise::Noise),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
@@ -78,7 +89,7 @@ pub enum Verb {
     /// Summaries and comparisons are computed again by today's rules, whichever version wrote the
     /// file.
     Show {
-        /// As any of the benches wrote it; of `bench idle` several
+        /// As any of the benches wrote it; of `bench idle` and `noise` several
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
@@ -92,6 +103,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Table1(options) => workloads::table1(options),
         Verb::Polling(options) => workloads::polling(options),
         Verb::Idle(options) => workloads::idle(options),
+        Verb::Noise(options) => noise::run(options),
         Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),
@@ -109,12 +121,18 @@ fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
         format.print(&Crowds::of(&all), || terminal::crowds(&all))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if all.iter().all(|results| results.bench == noise::BENCH) {
+        let all: Vec<&Results> = all.iter().collect();
+        format.print(&Isolated::of(&all), || terminal::isolated(&all))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let [results] = &all[..] else {
         return Err(usage(format!(
             "{} files are too many to show at once\n\
-             hint: give one, or several of bench {}; `paratick report` takes any",
+             hint: give one, or several of bench {} or {}; `paratick report` takes any",
             files.len(),
-            crowd::BENCH
+            crowd::BENCH,
+            noise::BENCH
         )));
     };
     show_one(results, format)

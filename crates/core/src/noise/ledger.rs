@@ -9,10 +9,10 @@ use super::{
     rank::{sources, Source},
     recording::{Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The disjoint parts of some noise, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
     pub nmi: u64,
     pub irq: u64,

@@ -8,6 +8,7 @@ mod join;
 mod ledger;
 mod rank;
 mod recording;
+mod sample;
 mod stalls;
 
 pub use budget::{budget, Budget};
@@ -19,4 +20,5 @@ pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
     OSNOISE_THRESHOLD,
 };
+pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};

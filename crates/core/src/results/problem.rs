@@ -30,6 +30,8 @@ pub enum Fault {
     GivenUp,
     /// Two counts of the same thing.
     CountsDiffer { exits: u64, world_switches: u64 },
+    /// Of a recording of noise: what does not add up.
+    Unbalanced { what: String },
     /// As an older program wrote it.
     Said { text: String },
 }
@@ -84,6 +86,7 @@ impl fmt::Display for Fault {
             Fault::CountsDiffer { exits, world_switches } => {
                 write!(f, "{exits} exits, but the emulator counted {world_switches} world switches")
             }
+            Fault::Unbalanced { what } => f.write_str(what),
             Fault::Said { text } => f.write_str(text),
         }
     }

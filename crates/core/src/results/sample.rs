@@ -2,7 +2,7 @@
 //! What one run of a workload came to.
 
 use super::problem::Fault;
-use crate::{exits::Counts, pcpu::Pcpu};
+use crate::{exits::Counts, noise::NoiseSample, pcpu::Pcpu};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,6 +37,9 @@ pub struct Sample {
     /// Each of the host's CPUs, as its kernel counted; empty where it did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcpus: Vec<Pcpu>,
+    /// Of a guest that is busy sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseSample>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,

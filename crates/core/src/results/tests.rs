@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
 use crate::exits::Counts;
-use crate::{cause::Cause, pcpu::Pcpu, stats::Verdict};
+use crate::{
+    cause::Cause,
+    noise::{Moment, NoiseSample},
+    pcpu::Pcpu,
+    stats::Verdict,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -251,12 +256,18 @@ fn the_document_describes_every_field_and_no_other() {
     results.problems = vec![
         boot.problem(Fault::Workload { workload, doing, why }),
         boot.problem(Fault::CountsDiffer { exits: 2, world_switches: 1 }),
+        boot.problem(Fault::Unbalanced { what: "a gap of 2 ns has parts of 1 ns".into() }),
         Problem { boot: None, fault: Fault::Said { text: "x".into() } },
     ];
     results.environment.hashes.insert("agent".into(), "0123".into());
     results.plan.workloads[0].program = Some(Program { in_place: true, ..Program::default() });
     results.plan.one_window = true;
-    results.cells[0].readings.exits.samples[0].pcpus = vec![Pcpu::default()];
+    results.plan.isolation = Some(Isolation::Both);
+    results.plan.host_cpus = Some(4);
+    let sample = &mut results.cells[0].readings.exits.samples[0];
+    sample.pcpus = vec![Pcpu::default()];
+    let moments = vec![Moment::default()];
+    sample.noise = Some(NoiseSample { moments, ..NoiseSample::default() });
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
@@ -280,7 +291,7 @@ fn cycle() -> IdleCycle {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 15] = [
+    const MAPS: [&str; 17] = [
         "by_reason",
         "by_cause",
         "exits_by_cause",
@@ -294,6 +305,8 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
         "kernel_config",
         "limits",
         "packages",
+        "parts",
+        "preemptions",
         "versus",
         "wakers",
     ];

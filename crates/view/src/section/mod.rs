@@ -10,6 +10,7 @@ mod cycle;
 mod environment;
 mod explain;
 mod idle_entries;
+mod isolated;
 mod method;
 mod polling;
 mod quick;
@@ -30,6 +31,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(quick::section(selection));
     sections.extend(polling::section(selection));
     sections.extend(crowd::section(selection));
+    sections.extend(isolated::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }

@@ -9,6 +9,7 @@ pub mod exits;
 pub mod halts;
 pub mod idle;
 pub mod latency;
+pub mod isolated;
 pub mod noise;
 pub mod polling;
 pub mod printed;

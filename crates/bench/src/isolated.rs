@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The noise of a busy guest with CPUs isolated on its host, in it, on both or on neither.
+
+use crate::{
+    noise::{self, Beside, Sides, STEP_LIMIT},
+    verify,
+};
+use anyhow::{bail, Context, Result};
+use paratick_core::{
+    exits::Counts,
+    isolation::{sampled, Isolation},
+    noise::{unbalanced, HostNoise, NoiseSample, Unbalanced},
+    results::{Boot, Fault, Plan, PlannedWorkload, Sample},
+    wire::GuestConfig,
+};
+use paratick_machine::{exec::Exec, guest::Guest, host::Host, spec::HostSpec};
+use std::time::Duration;
+
+/// In wall-clock time; the longest take some minutes.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// What host and guest do beside the work, as the daemons of a distribution would: the lab's do
+/// nothing by themselves.
+const CHORES: [&str; 8] =
+    ["workload", "chores", "--threads", "4", "--busy-us", "300", "--sleep-us", "1000"];
+
+/// Of faults of one recording, so many are kept: the rest would say the same.
+const FAULTS: usize = 3;
+
+const BOTH: Sides = Sides { host: true, guest: true };
+
+pub fn host(spec: &mut HostSpec, plan: &Plan, isolation: Isolation) {
+    spec.boot.cpus = plan.host_cpus.unwrap_or(spec.boot.cpus);
+    spec.boot.append.extend(isolation.host_parameters(plan.vcpus));
+    noise::quiet_host(spec);
+}
+
+pub fn guest(spec: &mut GuestConfig, isolation: Isolation) {
+    spec.append.extend(isolation.guest_parameters(spec.vcpus));
+    spec.unpinned = !isolation.of_host();
+    if isolation.of_host() {
+        noise::pin(spec);
+    }
+}
+
+/// Records each of the plan's workloads as often as it says; its work is how many ms are recorded.
+pub fn samples(
+    host: &Host,
+    guest: &Guest,
+    agent: &str,
+    (plan, boot): (&Plan, Boot),
+    ran: &mut dyn FnMut(),
+) -> Result<Vec<(PlannedWorkload, Sample)>> {
+    let isolation = plan.isolation.context("the plan is one of noise")?;
+    check(isolation, plan.vcpus, (host, guest))?;
+    check_mode(guest, plan, boot)?;
+    let on = sampled(plan.vcpus);
+    let script = format!("echo {on} >/sys/kernel/tracing/osnoise/cpus");
+    said(guest.exec(Exec::new(["sh", "-c", &script]).timeout(STEP_LIMIT))?)?;
+    let mut samples = Vec::new();
+    for repeat in 1..=plan.repeats {
+        for workload in &plan.workloads {
+            let sample = sample(host, guest, agent, (plan.vcpus, workload.work))?;
+            let sample = Sample { round: boot.round, repeat, ..sample };
+            samples.push((workload.clone(), sample));
+            ran();
+        }
+    }
+    check_mode(guest, plan, boot)?;
+    Ok(samples)
+}
+
+/// The guest is in its mode on the CPUs that have ticks: on those of nohz_full the kernel keeps its
+/// own timer for the few that it needs.
+fn check_mode(guest: &Guest, plan: &Plan, boot: Boot) -> Result<()> {
+    let isolated = plan.isolation.is_some_and(Isolation::of_guest);
+    verify::check(guest, boot.subject.mode, if isolated { 1 } else { plan.vcpus })
+}
+
+fn sample(host: &Host, guest: &Guest, agent: &str, (vcpus, ms): (u32, u64)) -> Result<Sample> {
+    let chores: Vec<String> = [agent].iter().chain(&CHORES).map(|word| word.to_string()).collect();
+    let beside = Beside { chores: &chores };
+    let time = Duration::from_millis(ms);
+    let recorded = noise::record_beside(host, guest, BOTH, time, LIMIT, Some(beside))?;
+    let sides = recorded.guest.zip(recorded.host);
+    let (noise, seen) = sides.context("both sides were asked")?;
+    let cpus: Vec<u32> = (1..vcpus).collect();
+    let mut faults = unbalanced(&noise, &seen, guest.pid());
+    faults.truncate(FAULTS);
+    Ok(Sample {
+        exits: Some(counts(&seen)),
+        world_switches: seen.audit.and_then(|audit| audit.world_switches),
+        duration_ns: Some(noise.end_ns - noise.begin_ns),
+        noise: Some(NoiseSample::of(&noise, &seen, guest.pid(), &cpus)),
+        problems: faults.into_iter().map(fault).collect(),
+        ..Sample::default()
+    })
+}
+
+fn fault(wrong: Unbalanced) -> Fault {
+    match wrong {
+        Unbalanced::Switches { exits, world_switches } => {
+            Fault::CountsDiffer { exits, world_switches }
+        }
+        other => Fault::Unbalanced { what: other.to_string() },
+    }
+}
+
+/// Of the part of the recording in which the emulator counted, too: all of them, and the causes of
+/// those that had ended.
+fn counts(seen: &HostNoise) -> Counts {
+    let total = seen.audit.map_or(0, |audit| audit.exits);
+    let mut counts = Counts { total, ..Counts::default() };
+    for one in seen.absences.iter().filter(|one| one.audited) {
+        *counts.by_cause.entry(one.cause).or_default() += 1;
+        *counts.by_reason.entry(one.reason.clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// A kernel ignores what it does not know.
+fn check(isolation: Isolation, vcpus: u32, (host, guest): (&Host, &Guest)) -> Result<()> {
+    let files = ["/sys/devices/system/cpu/isolated", "/sys/devices/system/cpu/nohz_full"];
+    for file in files {
+        let cat = || Exec::new(["cat", file]).timeout(STEP_LIMIT);
+        let sides = [
+            ("host", host.exec(cat())?, isolation.host_cpus(vcpus)),
+            ("guest", guest.exec(cat())?, isolation.guest_cpus(vcpus)),
+        ];
+        for (side, found, due) in sides {
+            let found = String::from_utf8_lossy(&found.stdout).trim().to_string();
+            let none = ["", "(null)"].contains(&found.as_str());
+            match due {
+                Some(due) if due == found => {}
+                None if none => {}
+                due => bail!(
+                    "the {side}'s {file} says '{found}' where '{}' should be\n\
+                     hint: its kernel needs CONFIG_CPU_ISOLATION and CONFIG_NO_HZ_FULL",
+                    due.unwrap_or_default()
+                ),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn said(result: paratick_machine::exec::ExecResult) -> Result<()> {
+    match result.code {
+        0 => Ok(()),
+        code => {
+            let said = String::from_utf8_lossy(&result.stderr);
+            bail!("osnoise's CPUs cannot be set (code {code}): {}", said.trim())
+        }
+    }
+}

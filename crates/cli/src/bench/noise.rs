@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick bench noise`, and what is printed of its files, each of which has another host or
+//! other CPUs isolated.
+
+use super::{
+    common::Common,
+    measure::{Bench, Written},
+};
+use crate::{
+    errors::usage,
+    options::{named, number, once, Vcpus},
+};
+use anyhow::Result;
+use clap::Args;
+use paratick_core::{
+    catalogue::{
+        noise,
+        sets::{Scale, VCPUS},
+    },
+    isolation::Isolation,
+    results::{Effects, Factorial, Held, NoiseFigure, Results, CLAIMS},
+};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// The bench whose files belong together.
+pub const BENCH: &str = "noise";
+
+#[derive(Args)]
+#[command(mut_arg("vcpus", |arg| arg.default_value("3")))]
+pub struct Noise {
+    #[command(flatten)]
+    size: Vcpus,
+    /// CPUs of the host; each number is measured by itself [default: 4,6; with --quick 4]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = number(2..=VCPUS.end() + 1))]
+    host_cpus: Option<Vec<u32>>,
+    /// What is isolated; each is measured by itself
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        default_value = "none,host,guest,both", value_parser = named::<Isolation>())]
+    isolate: Vec<Isolation>,
+    /// For how long noise is recorded, in ms of the guest's time [default: 2000; with --quick 500]
+    #[arg(long, value_name = "MS", value_parser = number(100..=10_000))]
+    window: Option<u32>,
+    /// Measure less: one host, two modes, one boot of each
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(options: Noise) -> Result<ExitCode> {
+    let vcpus = options.size.vcpus;
+    if !options.common.host.host.boots() {
+        return Err(usage(
+            "CPUs are isolated when a host boots, and this machine runs already\n\
+             hint: leave --host here out; `paratick noise --host here` records what there is",
+        ));
+    }
+    if vcpus == 1 {
+        return Err(usage(
+            "--vcpus 1 is too few: one vCPU is for the guest's housekeeping, the others sample\n\
+             hint: give at least 2; the thesis' guest has 3",
+        ));
+    }
+    let (scale, hosts) = match options.quick {
+        true => (Scale::Quick, &noise::HOSTS[..1]),
+        false => (Scale::Full, &noise::HOSTS[..]),
+    };
+    let hosts = options.host_cpus.as_deref().unwrap_or(hosts);
+    once(hosts, "number of CPUs", "--host-cpus")?;
+    once(&options.isolate, "isolation", "--isolate")?;
+    if let Some(few) = hosts.iter().find(|cpus| **cpus <= vcpus) {
+        return Err(usage(format!(
+            "--host-cpus {few} is too few for --vcpus {vcpus}\n\
+             hint: the host needs one CPU more than the guest, for its own housekeeping"
+        )));
+    }
+    let mut sets = noise::sets(vcpus, hosts, &options.isolate, scale);
+    if let Some(window) = options.window {
+        let workloads = sets.iter_mut().flat_map(|set| &mut set.plan.workloads);
+        workloads.for_each(|planned| planned.work = window.into());
+    }
+    Bench::new(options.common, BENCH, sets, Written::Folder)?.run()
+}
+
+/// Results, and what isolating changes in them.
+#[derive(Serialize)]
+pub struct Isolated<'a> {
+    claims: Vec<Held>,
+    effects: Vec<Effects>,
+    results: &'a [&'a Results],
+}
+
+impl<'a> Isolated<'a> {
+    pub fn of(results: &'a [&'a Results]) -> Isolated<'a> {
+        let all = Factorial::all(results.iter().copied());
+        let (mut claims, mut effects) = (Vec::new(), Vec::new());
+        for factorial in &all {
+            for mode in factorial.modes() {
+                claims.extend(CLAIMS.map(|claim| factorial.held(mode, claim)));
+                let figures = NoiseFigure::TIMES.into_iter().chain(NoiseFigure::COUNTS);
+                effects.extend(figures.map(|figure| factorial.effects(mode, figure)));
+            }
+        }
+        Isolated { claims, effects, results }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use super::*;
+use crate::noise::{Audit, Clock, Disturbance, Gap, Instant, TscOffset};
+use proptest::prelude::*;
+
+const PROCESS: u32 = 9;
+const SECOND: u64 = 1_000_000_000;
+
+fn clock() -> Clock {
+    let at = |ns: u64| Instant { tsc: ns, ns };
+    Clock { begin: at(0), end: at(SECOND) }
+}
+
+fn exit(vcpu: u32, begin_ns: u64, parts: [u64; 5], cause: Cause) -> Absence {
+    let [kvm_ns, vmm_ns, blocked_ns, waited_ns, interrupted_ns] = parts;
+    Absence {
+        process: PROCESS,
+        vcpu,
+        begin_ns,
+        ns: parts.iter().sum(),
+        kvm_ns,
+        vmm_ns,
+        blocked_ns,
+        waited_ns,
+        interrupted_ns,
+        cause,
+        reason: "x".into(),
+        class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
+        exit_cpu: 1,
+        entry_cpu: 1,
+        held: false,
+        audited: true,
+        taker: (waited_ns > 0).then(|| "kworker/1:1".into()),
+    }
+}
+
+fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
+    let offset = |vcpu| TscOffset { process: PROCESS, vcpu, offset: 0 };
+    let exits = absences.len() as u64;
+    let audit = Audit { exits, world_switches: Some(exits) };
+    let host = HostNoise {
+        clock: clock(),
+        tsc_offsets: vec![offset(0), offset(1)],
+        exits,
+        vmm_end_unknown: false,
+        audit: Some(audit),
+        absences,
+    };
+    (GuestNoise { clock: clock(), begin_ns: 0, end_ns: SECOND, gaps }, host)
+}
+
+fn gap(cpu: u32, begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
+    Gap { cpu, begin_ns, ns, interference: disturbances.len() as u32, disturbances }
+}
+
+fn tick(begin_ns: u64) -> Disturbance {
+    Disturbance { kind: Kind::Irq, name: "local_timer".into(), begin_ns, end_ns: begin_ns + 900 }
+}
+
+#[test]
+fn only_the_cpus_that_sampled_count_and_a_cause_is_counted_once_for_each_exit() {
+    let late = SECOND / 2;
+    let absences = vec![
+        exit(1, 1_000, [3_000, 0, 0, 0, 500], Cause::HostTick),
+        exit(1, late, [1_000, 4_000, 0, 9_000, 0], Cause::Io),
+        exit(0, 2_000, [1_000, 0, 0, 0, 0], Cause::Arm),
+    ];
+    let gaps = vec![gap(1, 900, 5_000, vec![tick(4_700)]), gap(1, late - 50, 14_100, vec![])];
+    let (guest, host) = recorded(absences, gaps);
+    let sample = NoiseSample::of(&guest, &host, PROCESS, &[1]);
+    assert_eq!((sample.light, sample.heavy, sample.halts), (1, 1, 0));
+    assert_eq!(sample.by_cause, BTreeMap::from([(Cause::HostTick, 1), (Cause::Io, 1)]));
+    assert_eq!((sample.guest_ticks, sample.guest_timer_events()), (1, 1));
+    assert_eq!((sample.gaps, sample.unknown_to_guest, sample.longest_ns), (2, 1, 14_100));
+    assert_eq!((sample.parts.waited, sample.hypervisor_ns()), (9_000, 8_500));
+    assert_eq!(sample.preemptions, BTreeMap::from([("kworker/1:1".to_string(), 1)]));
+    // The guest's own vCPU 0 did not sample, and is audited all the same.
+    assert_eq!((sample.audit.exits, sample.audit.light, sample.audit.heavy), (3, 2, 1));
+    let busy: Vec<usize> =
+        (0..sample.moments.len()).filter(|at| sample.moments[*at] != Moment::default()).collect();
+    assert_eq!(busy, [0, 24]);
+    assert!((sample.available() - 100.0 * (1.0 - 19_100.0 / SECOND as f64)).abs() < 1e-9);
+    assert_eq!(unbalanced(&guest, &host, PROCESS), []);
+}
+
+#[test]
+fn whatever_does_not_add_up_is_told_with_its_numbers() {
+    let one = || exit(1, 1_000, [3_000, 0, 0, 0, 0], Cause::Arm);
+    let faults = |change: &dyn Fn(&mut HostNoise)| {
+        let (guest, mut host) = recorded(vec![one(), exit(1, 9_000, [1; 5], Cause::Io)], vec![]);
+        change(&mut host);
+        let faults = unbalanced(&guest, &host, PROCESS);
+        faults.iter().map(Unbalanced::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(&|_| ()), Vec::<String>::new());
+    let lost = faults(&|host| host.absences[0].kvm_ns -= 1);
+    assert_eq!(lost, ["an exit of 3000 ns on vCPU 1 has parts of 2999 ns"]);
+    let switches = |count| {
+        move |host: &mut HostNoise| host.audit.as_mut().unwrap().world_switches = Some(count)
+    };
+    assert_eq!(faults(&switches(3)), ["2 exits, but the emulator counted 3 world switches"]);
+    // Two vCPUs may be out at the end, not three.
+    let exits = |count| {
+        move |host: &mut HostNoise| {
+            host.audit = Some(Audit { exits: count, world_switches: None });
+        }
+    };
+    assert_eq!(faults(&exits(4)), Vec::<String>::new());
+    assert!(faults(&exits(5))[0].contains("5 exits, but 2 light, heavy and halts, and 3 vCPUs"));
+    assert!(faults(&exits(1))[0].contains("1 exits, but 2 light"));
+}
+
+proptest! {
+    #[test]
+    fn a_sample_keeps_all_noise_and_adds_up(
+        gaps in prop::collection::vec((0..90_000_000u64, 1_000..50_000u64), 0..40),
+        exits in prop::collection::vec((0..90_000_000u64, prop::array::uniform5(0..9_000u64)), 0..40),
+    ) {
+        // In turn, so that none overlaps another.
+        let mut at = 0;
+        let gaps: Vec<Gap> = gaps.into_iter().map(|(wait, ns)| {
+            let begin = at + wait / 100;
+            at = begin + ns;
+            gap(1, begin, ns, vec![])
+        }).collect();
+        let mut at = 0;
+        let absences: Vec<Absence> = exits.into_iter().map(|(wait, parts)| {
+            let begin = at + wait / 100;
+            at = begin + parts.iter().sum::<u64>();
+            exit(1, begin, parts, Cause::Arm)
+        }).collect();
+        let exits = absences.len() as u64;
+        let (guest, host) = recorded(absences, gaps);
+        let sample = NoiseSample::of(&guest, &host, PROCESS, &[1]);
+        prop_assert_eq!(sample.parts.sum(), sample.noise_ns);
+        let steal: u64 = sample.moments.iter().map(|moment| moment.steal_ns).sum();
+        let hypervisor: u64 = sample.moments.iter().map(|moment| moment.hypervisor_ns).sum();
+        prop_assert_eq!((steal, hypervisor), (sample.parts.waited, sample.hypervisor_ns()));
+        prop_assert_eq!(sample.light + sample.heavy + sample.halts, exits);
+        prop_assert_eq!(unbalanced(&guest, &host, PROCESS), []);
+        let text = serde_json::to_string(&sample).unwrap();
+        prop_assert_eq!(serde_json::from_str::<NoiseSample>(&text).unwrap(), sample);
+    }
+}
