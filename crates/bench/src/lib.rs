@@ -2,8 +2,8 @@
 //! Measuring workloads in guests of every tick mode, interleaved, into one results file.
 
 mod environment;
-pub mod latency;
 mod isolated;
+pub mod latency;
 pub mod noise;
 pub mod prepared;
 mod runner;
