@@ -5,8 +5,10 @@
 
 use anyhow::{bail, Result};
 use paratick_core::{
+    clock_device::ClockDevice,
     halts::GuestRule,
     mode::{Mode, Polling},
+    results::Sampler,
     subject::HostSetting,
 };
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
@@ -51,6 +53,38 @@ pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
         Some(fault) => bail!("the guest is not in mode {mode}: {fault}"),
         None => Ok(()),
     }
+}
+
+/// Fails where timers are not what they should be: armed with this device, and with this sampler.
+pub fn check_timers(guest: &Guest, clock: ClockDevice, sampler: Option<Sampler>) -> Result<()> {
+    let (file, _) = clock.row().proof;
+    let device = said(guest, &format!("{CLOCK_EVENTS}/{file}"))?;
+    if !clock.is_proved_by(&device) {
+        bail!(
+            "the guest's clock event device is '{device}' where {clock} should be\nhint: --kernel \
+             must name one with HPET_TIMER and PCI_MSI"
+        );
+    }
+    for (name, value) in sampler.iter().flat_map(|sampler| sampler.parameters()) {
+        let found = said(guest, &format!("{SAMPLER}/{name}"))?;
+        if found != value {
+            bail!(
+                "the guest's sampler has {name} '{found}' where {value} should be\nhint: --kernel \
+                 must name one with the lab's patches"
+            );
+        }
+    }
+    Ok(())
+}
+
+const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
+const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
+
+/// A line of a file; empty where there is none.
+fn said(guest: &Guest, file: &str) -> Result<String> {
+    let read = ["sh", "-c", "read -r line 2>/dev/null <\"$1\"; echo \"$line\"", "sh", file];
+    let said = guest.exec(Exec::new(read).timeout(Duration::from_secs(60)))?.stdout;
+    Ok(String::from_utf8_lossy(&said).trim().to_string())
 }
 
 /// Fails where a setting of the host is not what was asked for.

@@ -56,6 +56,12 @@ impl HostWorker<'_> {
         let memory = settings.set.memory;
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
         spec.disk = settings.set.disk.map(Disk::Memory);
+        spec.clock = plan.clock_device;
+        if let Some(sampler) = plan.sampler {
+            let parameters = sampler.parameters().into_iter();
+            spec.append
+                .extend(parameters.map(|(name, value)| format!("lab_sampler.{name}={value}")));
+        }
         if plan.guests > 1 {
             // All on the same pCPUs: CPU 0 is the host's own.
             spec.pins = (1..=plan.vcpus).collect();
@@ -72,7 +78,10 @@ impl HostWorker<'_> {
         let guests: Vec<Guest> =
             (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, plan.vcpus))
+            guests.iter().try_for_each(|guest| {
+                verify::check(guest, boot.subject.mode, plan.vcpus)?;
+                verify::check_timers(guest, plan.clock_device, plan.sampler)
+            })
         };
         in_effect()?;
         ran();
@@ -80,12 +89,21 @@ impl HostWorker<'_> {
             true => workloads::in_one_window(&on.host, &guests, &agent, &plan, ran)?,
             false => workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?,
         };
-        let samples = on.join(&guests, &runs, boot)?;
+        let mut samples = on.join(&guests, &runs, boot)?;
         let through: Vec<&Run> = match hung {
             None => runs.iter().filter(|run| run.repeat == plan.repeats).collect(),
             Some(_) => Vec::new(),
         };
         let once_more = |run: bool| through.iter().filter(move |_| run);
+        let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
+        for (workload, sample) in last.filter(|_| plan.records_wakeups && hung.is_none()) {
+            let recorded = workloads::woken(&on.host, &guests[0], &agent, workload);
+            match recorded? {
+                Ok(woken) => sample.woken = Some(woken),
+                Err(fault) => problems.push(fault),
+            }
+            ran();
+        }
         let mut idle_entries = Vec::new();
         for run in once_more(counts_idle_entries(boot, &plan)) {
             let counted = workloads::idle_entries(&guests, &agent, run)?;

@@ -8,6 +8,7 @@ mod crowd;
 mod environment;
 mod facts;
 mod figure;
+mod mileage;
 mod problem;
 mod read;
 mod sample;
@@ -17,11 +18,13 @@ pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
+pub use mileage::{observations as mileage_observations, Measure, Mileage, Row, Rung};
 pub use problem::{Boot, Doing, Fault, Problem};
 pub use read::{read, ReadError};
 pub use sample::{HostCpuSample, Sample};
 
 use crate::{
+    clock_device::ClockDevice,
     cycle::IdleCycle,
     halts::RunHalts,
     idle::IdleEntries,
@@ -86,6 +89,31 @@ pub struct Plan {
     /// host's CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_window: bool,
+    /// What the guests' timers are armed with.
+    #[serde(default, skip_serializing_if = "ClockDevice::is_default")]
+    pub clock_device: ClockDevice,
+    /// The timer of the lab's kernel that samples; none: it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<Sampler>,
+    /// What wakes it is recorded in each guest, after the last run of each workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub records_wakeups: bool,
+}
+
+/// A timer on each CPU that expires again and again (kernel/series/lab).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampler {
+    pub period_us: u32,
+    /// An idle CPU is not woken for it.
+    pub deferrable: bool,
+}
+
+impl Sampler {
+    /// The guest's kernel parameters, as module and parameter and value.
+    pub fn parameters(self) -> [(&'static str, String); 2] {
+        let deferrable = if self.deferrable { "Y" } else { "N" };
+        [("period_us", self.period_us.to_string()), ("deferrable", deferrable.into())]
+    }
 }
 
 impl Plan {

@@ -4,6 +4,7 @@
 use super::{
     common::Common,
     crowd::{self, Crowds},
+    mileage::{self, Tables},
 };
 use crate::{
     errors::usage,
@@ -217,6 +218,9 @@ impl Bench {
         match (self.written, &results[..]) {
             _ if self.name == crowd::BENCH => {
                 self.options.format.print(&Crowds::of(&results), || terminal::crowds(&results))?;
+            }
+            _ if self.name == mileage::BENCH => {
+                self.options.format.print(&Tables::of(&results), || terminal::mileage(&results))?;
             }
             (Written::File, [one]) => self.options.format.print(one, || text(&results))?,
             _ => self.options.format.print(&results, || text(&results))?,

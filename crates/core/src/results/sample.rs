@@ -2,7 +2,7 @@
 //! What one run of a workload came to.
 
 use super::problem::Fault;
-use crate::{exits::Counts, pcpu::Pcpu};
+use crate::{exits::Counts, interrupts::Interrupts, pcpu::Pcpu, wakeups::Woken};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,6 +37,12 @@ pub struct Sample {
     /// Each of the host's CPUs, as its kernel counted; empty where it did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcpus: Vec<Pcpu>,
+    /// What the guest's own kernel counted; empty where it was not asked.
+    #[serde(default, skip_serializing_if = "Interrupts::is_empty")]
+    pub guest_interrupts: Interrupts,
+    /// What woke the guest in another run of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken: Option<Woken>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,

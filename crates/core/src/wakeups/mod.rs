@@ -6,12 +6,14 @@ mod offenders;
 mod recording;
 mod replay;
 mod rounds;
+mod woken;
 
 pub use knobs::{advice, Advice, Knob, NoKnob, Trial};
 pub use offenders::{offenders, summary, Offender, Summary};
-pub use recording::{Class, Event, GuestWakeups, Irq, Process, Timer, What};
+pub use recording::{Class, Event, GuestWakeups, Irq, Late, Process, Timer, What};
 pub use replay::{with_slack, Saving};
 pub use rounds::{rounds, Round, Source};
+pub use woken::{Sampled, Waker, Woken};
 
 #[cfg(test)]
 mod tests;

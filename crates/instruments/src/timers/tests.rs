@@ -14,7 +14,7 @@ fn wake(kind: u32, at_ns: u64) -> Wake {
 fn timers(records: &[Wake]) -> Vec<Timer> {
     let symbols = Symbols::parse("ffffffff81000000 t mine\n");
     let timer = |event: Event| match event.what {
-        What::Expiry { timer } => timer,
+        What::Expiry { timer, .. } => timer,
         other => panic!("{other:?}"),
     };
     gather(records, &symbols).into_iter().map(timer).collect()

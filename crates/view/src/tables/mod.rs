@@ -8,6 +8,7 @@ pub mod cycle;
 pub mod exits;
 pub mod halts;
 pub mod idle;
+pub mod mileage;
 pub mod noise;
 pub mod polling;
 pub mod printed;
