@@ -5,10 +5,10 @@
 
 use anyhow::{bail, Result};
 use paratick_core::{
-    clock_device::ClockDevice,
+    clock_device::is_device,
     halts::GuestRule,
     mode::{Mode, Polling},
-    results::Sampler,
+    results::Plan,
     subject::HostSetting,
 };
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
@@ -56,16 +56,17 @@ pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
 }
 
 /// Fails where timers are not what they should be: armed with this device, and with this sampler.
-pub fn check_timers(guest: &Guest, clock: ClockDevice, sampler: Option<Sampler>) -> Result<()> {
-    let (file, _) = clock.row().proof;
+pub fn check_timers(guest: &Guest, plan: &Plan) -> Result<()> {
+    let clock = plan.clock_device;
+    let (file, due) = clock.proof(plan.vcpus);
     let device = said(guest, &format!("{CLOCK_EVENTS}/{file}"))?;
-    if !clock.is_proved_by(&device) {
+    if !is_device(&device, due) {
         bail!(
-            "the guest's clock event device is '{device}' where {clock} should be\nhint: --kernel \
-             must name one with HPET_TIMER and PCI_MSI"
+            "the guest's clock event device is not {clock}: its {file} is '{device}' where '{due}' \
+             should be\nhint: --kernel must name one with HPET_TIMER and PCI_MSI"
         );
     }
-    for (name, value) in sampler.iter().flat_map(|sampler| sampler.parameters()) {
+    for (name, value) in plan.sampler.iter().flat_map(|sampler| sampler.parameters()) {
         let found = said(guest, &format!("{SAMPLER}/{name}"))?;
         if found != value {
             bail!(

@@ -80,7 +80,7 @@ impl HostWorker<'_> {
         let in_effect = || -> Result<()> {
             guests.iter().try_for_each(|guest| {
                 verify::check(guest, boot.subject.mode, plan.vcpus)?;
-                verify::check_timers(guest, plan.clock_device, plan.sampler)
+                verify::check_timers(guest, &plan)
             })
         };
         in_effect()?;

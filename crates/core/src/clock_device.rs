@@ -21,18 +21,18 @@ pub struct ClockDeviceRow {
     pub about: &'static str,
     /// The guest's kernel parameters.
     pub parameters: &'static [&'static str],
-    /// What follows `-cpu host`.
-    pub cpu: &'static str,
     pub hpet: bool,
     /// Further words for the guest's QEMU.
     pub qemu: &'static [&'static str],
-    /// Proof that it is in effect: a file below /sys/devices/system/clockevents, and what the
-    /// device's name there begins with.
-    pub proof: (&'static str, &'static str),
+    /// What the kernel calls it, without a number.
+    device_name: &'static str,
+    /// One for all CPUs.
+    pub shared: bool,
 }
 
-/// A CPU whose timer works in every idle state needs neither a broadcast nor an HPET.
-const NO_ARAT: &str = ",-arat";
+/// A TSC deadline would be armed all the same, and a CPU whose timer works in every idle state
+/// gets no channel of an HPET; of AMD's the kernel knows that without being told.
+const NO_LAPIC: &[&str] = &["nolapic_timer", "lapic=notscdeadline", "clearcpuid=arat"];
 
 /// In the order of [`ClockDevice`]: from 2007's worst to today's.
 pub const CLOCK_DEVICES: [ClockDeviceRow; 5] = [
@@ -42,51 +42,51 @@ pub const CLOCK_DEVICES: [ClockDeviceRow; 5] = [
         about:
             "one PIT for all CPUs, which the host's kernel emulates; it tells one CPU, and that \
                 one the others",
-        parameters: &["nolapic_timer"],
-        cpu: NO_ARAT,
+        parameters: NO_LAPIC,
         hpet: false,
         qemu: &[],
-        proof: ("broadcast/current_device", "pit"),
+        device_name: "pit",
+        shared: true,
     },
     ClockDeviceRow {
         device: ClockDevice::Hpet,
         name: "hpet",
         about: "the same with an HPET, which QEMU emulates",
-        parameters: &["nolapic_timer"],
-        cpu: NO_ARAT,
+        parameters: NO_LAPIC,
         hpet: true,
         qemu: &[],
-        proof: ("broadcast/current_device", "hpet"),
+        device_name: "hpet",
+        shared: true,
     },
     ClockDeviceRow {
         device: ClockDevice::HpetPerCpu,
         name: "hpet-per-cpu",
         about: "a channel of the HPET for each CPU, with an interrupt of its own (MSI)",
-        parameters: &["nolapic_timer"],
-        cpu: NO_ARAT,
+        parameters: NO_LAPIC,
         hpet: true,
         qemu: &["-global", "hpet.msi=on", "-global", "hpet.timers=32"],
-        proof: ("clockevent0/current_device", "hpet"),
+        device_name: "hpet",
+        shared: false,
     },
     ClockDeviceRow {
         device: ClockDevice::Lapic,
         name: "lapic",
         about: "each CPU's APIC timer, one-shot, by its initial count",
         parameters: &["lapic=notscdeadline"],
-        cpu: "",
         hpet: false,
         qemu: &[],
-        proof: ("clockevent0/current_device", "lapic"),
+        device_name: "lapic",
+        shared: false,
     },
     ClockDeviceRow {
         device: ClockDevice::TscDeadline,
         name: "tsc-deadline",
         about: "each CPU's APIC timer, armed with a TSC deadline, as today",
         parameters: &[],
-        cpu: "",
         hpet: false,
         qemu: &[],
-        proof: ("clockevent0/current_device", "lapic-deadline"),
+        device_name: "lapic-deadline",
+        shared: false,
     },
 ];
 
@@ -99,16 +99,26 @@ impl ClockDevice {
         self.row().name
     }
 
+    /// Proof that it is in effect with so many CPUs: a file below
+    /// /sys/devices/system/clockevents, and what device it names.
+    pub fn proof(self, vcpus: u32) -> (&'static str, &'static str) {
+        let row = self.row();
+        // Of several CPUs, each has its APIC timer as a dummy.
+        let file = match row.shared && vcpus > 1 {
+            true => "broadcast/current_device",
+            false => "clockevent0/current_device",
+        };
+        (file, row.device_name)
+    }
+
     pub fn is_default(&self) -> bool {
         *self == ClockDevice::default()
     }
+}
 
-    /// Whether a device of this name, in the file of [`ClockDeviceRow::proof`], is it.
-    pub fn is_proved_by(self, name: &str) -> bool {
-        let is = |device: ClockDevice| name.starts_with(device.row().proof.1);
-        // One name begins with the other's.
-        is(self) && (self != ClockDevice::Lapic || !is(ClockDevice::TscDeadline))
-    }
+/// Whether a kernel's device is the one of this name: those of an HPET's channels have numbers.
+pub fn is_device(found: &str, name: &str) -> bool {
+    found.trim_end_matches(|c: char| c.is_ascii_digit()) == name
 }
 
 impl fmt::Display for ClockDevice {
@@ -145,11 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn one_apic_timer_is_not_taken_for_the_other() {
-        let [lapic, deadline] = [ClockDevice::Lapic, ClockDevice::TscDeadline];
-        assert!(lapic.is_proved_by("lapic") && !lapic.is_proved_by("lapic-deadline"));
-        assert!(deadline.is_proved_by("lapic-deadline") && !deadline.is_proved_by("lapic"));
-        assert!(ClockDevice::HpetPerCpu.is_proved_by("hpet2"));
-        assert!(!ClockDevice::Pit.is_proved_by(""));
+    fn a_device_is_known_by_its_whole_name_without_its_number() {
+        assert!(is_device("hpet2", "hpet") && is_device("lapic", "lapic"));
+        assert!(!is_device("lapic-deadline", "lapic") && !is_device("", "pit"));
     }
 }

@@ -88,7 +88,7 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
     add(&["-machine", machine, "-accel", "kvm"]);
     // `migratable=off` shows feature bits that QEMU has no name for.  The emulator of the lab's
     // host does not intercept XSETBV, so its KVM would never learn what a guest enables there.
-    add(&["-cpu", &format!("host,migratable=off,-xsave{}", clock.cpu)]);
+    add(&["-cpu", "host,migratable=off,-xsave"]);
     add(clock.qemu);
     add(&["-smp", &config.vcpus.to_string()]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tables 1 to 4 of "Getting maximum mileage out of tickless" (OLS 2007): an idle guest of two
-//! vCPUs, a set for each clock device and for each setting of the sampler.
+//! vCPUs, or of one, a set for each clock device and for each setting of the sampler.
 
 use super::{
     mileage::SAMPLER_PERIOD_US,
@@ -31,7 +31,8 @@ pub enum Part {
     Modes,
     /// Table 2.
     Sampler,
-    /// Tables 3 and 4.
+    /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of several
+    /// CPUs it is the broadcast's.
     Clocks,
 }
 
@@ -79,21 +80,23 @@ fn of(part: Part, scale: Scale) -> Vec<Set> {
             })
             .into(),
         Part::Clocks => {
-            let others = CLOCK_DEVICES.iter().map(|row| row.device);
-            // The default is among the modes.
-            let others = others.filter(|device| !device.is_default());
-            others.map(|device| clock(device, scale)).collect()
+            let devices = CLOCK_DEVICES.iter().map(|row| row.device);
+            let each = devices.flat_map(|device| [1, VCPUS].map(|vcpus| (device, vcpus)));
+            // Today's is among the modes.
+            let others = each.filter(|(device, vcpus)| !(device.is_default() && *vcpus == VCPUS));
+            others.map(|(device, vcpus)| clock(device, vcpus, scale)).collect()
         }
     }
 }
 
-fn clock(device: ClockDevice, scale: Scale) -> Set {
-    let mut set = set(device.name(), &[TicklessStop, Tickless], scale);
+fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {
+    let mut set = set(format!("{device}-{vcpus}"), &[TicklessStop, Tickless], scale);
     set.plan.clock_device = device;
+    set.plan.vcpus = vcpus;
     set
 }
 
-fn set(name: &str, ticks: &[TickMode], scale: Scale) -> Set {
+fn set(name: impl Into<String>, ticks: &[TickMode], scale: Scale) -> Set {
     let quick = usize::from(scale == Scale::Quick);
     let idle = planned("idle", WINDOW[quick]);
     let plan = Plan {
@@ -125,8 +128,10 @@ mod tests {
             let sets = idle_tables(&Part::ALL, scale);
             let names: BTreeSet<&str> = sets.iter().map(|set| set.name.as_str()).collect();
             assert_eq!(names.len(), sets.len());
-            let mut guests: Vec<_> =
-                sets.iter().map(|set| (set.plan.clock_device, set.plan.sampler)).collect();
+            let mut guests: Vec<_> = sets
+                .iter()
+                .map(|set| (set.plan.vcpus, set.plan.clock_device, set.plan.sampler))
+                .collect();
             guests.dedup();
             assert_eq!(guests.len(), sets.len());
         }

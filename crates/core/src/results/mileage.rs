@@ -3,6 +3,7 @@
 
 use super::{Cell, Results, Sample};
 use crate::{
+    cause::Cause,
     clock_device::ClockDevice,
     interrupts::SUM,
     mode::Mode,
@@ -28,8 +29,10 @@ pub enum Measure {
     /// Of host and guest, in millions.
     Instructions,
     ExitsPerEvent,
-    /// IPIs between the guest's CPUs.
-    Ipis,
+    /// Of them, those that arm or stop a timer, and those of devices and of IPIs.
+    ArmExits,
+    IoExits,
+    IpiExits,
     SamplerExpiries,
     SamplerWakeUps,
     SamplerExits,
@@ -40,7 +43,7 @@ impl Measure {
         use Measure::*;
         [Interrupts, Events, Residency, Exits, PcpuWakeUps, Instructions, ExitsPerEvent]
     };
-    pub const ALL: [Measure; 11] = {
+    pub const ALL: [Measure; 13] = {
         use Measure::*;
         [
             Interrupts,
@@ -50,7 +53,9 @@ impl Measure {
             PcpuWakeUps,
             Instructions,
             ExitsPerEvent,
-            Ipis,
+            ArmExits,
+            IoExits,
+            IpiExits,
             SamplerExpiries,
             SamplerWakeUps,
             SamplerExits,
@@ -66,7 +71,9 @@ impl Measure {
             Measure::PcpuWakeUps => "pCPU wake-ups",
             Measure::Instructions => "M instructions",
             Measure::ExitsPerEvent => "Exits per event",
-            Measure::Ipis => "IPIs",
+            Measure::ArmExits => "Arm",
+            Measure::IoExits => "I/O",
+            Measure::IpiExits => "IPI",
             Measure::SamplerExpiries => "Sampler expires",
             Measure::SamplerWakeUps => "It wakes a CPU",
             Measure::SamplerExits => "Exits for it",
@@ -79,6 +86,11 @@ impl Measure {
         let woken = sample.woken.as_ref().filter(|woken| woken.window_ns > 0);
         let recorded = |count: u64| Some(count as f64 / (woken?.window_ns as f64 / 1e9));
         let sampled = woken.and_then(|woken| woken.sampled.as_ref());
+        let by_cause = |causes: &[Cause]| {
+            let exits = sample.exits.as_ref()?;
+            let exits = causes.iter().map(|cause| exits.cause(*cause));
+            Some(exits.sum::<u64>() as f64 / seconds)
+        };
         match self {
             Measure::Interrupts => Some(*sample.guest_interrupts.get(SUM)? as f64 / seconds),
             Measure::Events => recorded(woken?.timer_events),
@@ -100,7 +112,9 @@ impl Measure {
                 let events = Measure::Events.of(sample).filter(|events| *events > 0.0)?;
                 Some(Measure::Exits.of(sample)? / events)
             }
-            Measure::Ipis => recorded(woken?.ipis),
+            Measure::ArmExits => by_cause(&[Cause::Arm, Cause::Stop]),
+            Measure::IoExits => by_cause(&[Cause::Io]),
+            Measure::IpiExits => by_cause(&[Cause::Ipi]),
             Measure::SamplerExpiries => recorded(sampled?.expiries),
             Measure::SamplerWakeUps => recorded(sampled?.wakeups),
             Measure::SamplerExits => recorded(sampled?.exits),
@@ -111,6 +125,7 @@ impl Measure {
 /// Which guest a row is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Rung {
+    pub vcpus: u32,
     pub clock_device: ClockDevice,
     /// None: there is no sampler; else whether it is deferrable.
     pub deferrable_sampler: Option<bool>,
@@ -201,6 +216,7 @@ fn rows(results: &Results) -> impl Iterator<Item = Row<'_>> {
             cell.subject == *subject && cell.workload != IDLE && !cell.samples().is_empty()
         });
         let rung = Rung {
+            vcpus: plan.vcpus,
             clock_device: plan.clock_device,
             deferrable_sampler: plan.sampler.map(|sampler| sampler.deferrable),
             mode: subject.mode,
@@ -227,7 +243,6 @@ mod tests {
             timer_events: events,
             idle_entries: 10,
             idle_ns: 4_000_000,
-            ipis: 0,
             recorded_exits: 5,
             unexplained: 0,
             wakers: Vec::new(),
@@ -280,6 +295,7 @@ mod tests {
         ];
         let all = Mileage::all(&files);
         let [from, to] = [false, true].map(|deferrable| Rung {
+            vcpus: 2,
             clock_device: ClockDevice::TscDeadline,
             deferrable_sampler: Some(deferrable),
             mode: "tickless".parse().unwrap(),

@@ -21,8 +21,6 @@ pub struct Woken {
     /// How often a CPU became idle, and for how long in all.
     pub idle_entries: u64,
     pub idle_ns: u64,
-    /// IPIs that one CPU sent to another.
-    pub ipis: u64,
     pub recorded_exits: u64,
     /// Of these, nobody knows why.
     pub unexplained: u64,
@@ -96,7 +94,6 @@ impl Woken {
             timer_events: sums.timer_events,
             idle_entries: sums.idle_entries,
             idle_ns: sums.idle_ns,
-            ipis: within().filter(|event| matches!(event.what, What::Ipi { .. })).count() as u64,
             recorded_exits: sums.all_exits(),
             unexplained: sums.unexplained,
             wakers: wakers.collect(),
