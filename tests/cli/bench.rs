@@ -85,6 +85,37 @@ fn files_of_idle_guests_are_shown_together_and_no_others_are() {
 }
 
 #[test]
+fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
+    let folder = TempDir::new().unwrap();
+    let files = synthetic::write_mileage(folder.path());
+    let shown = |more: &[&str]| {
+        let mut show = paratick(&["bench", "show"]);
+        show.args(&files).args(more);
+        String::from_utf8(show.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    insta::assert_snapshot!(shown(&[]));
+    let json: serde_json::Value = serde_json::from_str(&shown(&["--format", "json"])).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let deferrable = rows.iter().find(|row| row["deferrable_sampler"] == true).unwrap();
+    assert_eq!(deferrable["summary"]["sampler-wake-ups"]["median"], 0.0);
+    let pit = rows.iter().find(|row| row["clock_device"] == "pit").unwrap();
+    assert_eq!(pit["summary"]["sampler-wake-ups"], serde_json::Value::Null);
+}
+
+#[test]
+fn bench_idle_tables_refuses_parts_that_there_are_not() {
+    for (parts, words) in [
+        ("table5", ["no such part", "modes, sampler, clocks"]),
+        ("modes,modes", ["part modes is named twice", "--parts"]),
+    ] {
+        let mut bench = paratick(&["bench", "idle-tables", "--parts", parts]);
+        let output = bench.env("PARATICK_AGENT", "/no/such/agent").assert().code(2);
+        let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+        assert!(words.iter().all(|word| said.contains(word)), "{parts}: {said}");
+    }
+}
+
+#[test]
 fn nothing_to_resume_is_said() {
     refused(&["--resume"], &["nothing to resume"]);
     let folder = TempDir::new().unwrap();

@@ -7,10 +7,12 @@
 
 mod cycle;
 mod idle;
+mod mileage;
 mod polling;
 
 pub use cycle::timeline;
 pub use idle::idle;
+pub use mileage::mileage;
 pub use polling::polling;
 
 use paratick_core::{
@@ -83,6 +85,12 @@ pub fn write_idle(folder: &Path) -> Vec<PathBuf> {
     idle().iter().map(|results| write(folder, &name(results), results)).collect()
 }
 
+pub fn write_mileage(folder: &Path) -> Vec<PathBuf> {
+    let file =
+        |(name, results): (String, Results)| write(folder, &format!("{name}.json"), &results);
+    mileage().into_iter().map(file).collect()
+}
+
 /// Every file of a whole evaluation, in `folder`.
 pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     let mut benches = vec![
@@ -105,6 +113,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     }
     files.push(write(folder, "polling.json", &polling()));
     files.extend(write_idle(folder));
+    files.extend(write_mileage(folder));
     let path = folder.join("timeline.json");
     fs::write(&path, timeline()).unwrap();
     files.push(path);

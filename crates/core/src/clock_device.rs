@@ -39,9 +39,7 @@ pub const CLOCK_DEVICES: [ClockDeviceRow; 5] = [
     ClockDeviceRow {
         device: ClockDevice::Pit,
         name: "pit",
-        about:
-            "one PIT for all CPUs, which the host's kernel emulates; it tells one CPU, and that \
-                one the others",
+        about: "one PIT for all CPUs, which the host's kernel emulates",
         parameters: NO_LAPIC,
         hpet: false,
         qemu: &[],

@@ -6,6 +6,8 @@ use crate::{
     number, paper,
 };
 use paratick_core::{
+    catalogue::idle_tables,
+    clock_device::ClockDevice,
     mode::Mode,
     results::{Cell, Results},
     units::Hz,
@@ -62,6 +64,7 @@ impl<'a> Set<'a> {
                 "{} side by side",
                 number::plural(self.main().plan.guests as usize, "idle guest")
             ),
+            (MILEAGE, _) => format!("an idle guest ({})", guest_of(self.main())),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -70,7 +73,11 @@ impl<'a> Set<'a> {
     pub fn slug(&self) -> String {
         let plan = &self.main().plan;
         let hz = shown_hz(self.main()).map_or(String::new(), |hz| format!("-{}", hz.0));
-        format!("{}-{}x{}{hz}", self.bench(), plan.guests, plan.vcpus)
+        let kind = match self.bench() {
+            MILEAGE => format!("-{}", guest_of(self.main()).replace([' ', ','], "-")),
+            _ => String::new(),
+        };
+        format!("{}-{}x{}{hz}{kind}", self.bench(), plan.guests, plan.vcpus)
     }
 
     /// Cells by workload, in the results' order.
@@ -203,7 +210,8 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let order = BENCHES.iter().position(|name| *name == bench);
-            let key = (order, plan.vcpus, plan.guests, shown_hz(result), bench);
+            let kind = kind(result);
+            let key = (order, plan.vcpus, plan.guests, shown_hz(result), bench, kind);
             groups.entry(key).or_default().push(result);
         }
         let sets = groups.into_values().map(|mut by_cost| {
@@ -228,14 +236,37 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 7] =
-    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE];
+const BENCHES: [&str; 8] =
+    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE, MILEAGE];
 /// Whose sets belong together, of several tick rates.
 const IDLE: &str = "idle";
+/// The same, and of several kinds of guests.
+const MILEAGE: &str = idle_tables::BENCH;
+
+/// What a guest's timers are armed with, and how its sampler is set.
+fn kind(results: &Results) -> (ClockDevice, Option<bool>) {
+    (results.plan.clock_device, results.plan.sampler.map(|sampler| sampler.deferrable))
+}
+
+/// `2 vCPUs, tsc-deadline, deferrable sampler`.
+fn guest_of(results: &Results) -> String {
+    let vcpus = number::plural(results.plan.vcpus as usize, "vCPU");
+    let (device, deferrable) = kind(results);
+    let sampler = match deferrable {
+        None => "",
+        Some(false) => ", sampler",
+        Some(true) => ", deferrable sampler",
+    };
+    format!("{vcpus}, {device}{sampler}")
+}
 
 /// The guests' tick rate, where a report shows several.
 fn shown_hz(results: &Results) -> Option<Hz> {
-    results.environment.configuration.hz.filter(|_| results.bench == IDLE)
+    results
+        .environment
+        .configuration
+        .hz
+        .filter(|_| [IDLE, MILEAGE].contains(&results.bench.as_str()))
 }
 
 pub fn is_known(bench: &str) -> bool {
@@ -245,7 +276,13 @@ pub fn is_known(bench: &str) -> bool {
 /// Whether a report can show only one of them.
 pub fn alike(one: &Results, other: &Results) -> bool {
     let what = |results: &Results| {
-        (results.plan.vcpus, results.plan.guests, shown_hz(results), cost_ns(results))
+        (
+            results.plan.vcpus,
+            results.plan.guests,
+            shown_hz(results),
+            cost_ns(results),
+            kind(results),
+        )
     };
     one.bench == other.bench && what(one) == what(other)
 }

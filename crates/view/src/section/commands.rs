@@ -55,6 +55,7 @@ fn all() -> impl Iterator<Item = Source> {
             source("quick", "the small workloads"),
             source("polling", "halt polling"),
             source("idle", "idle guests side by side"),
+            source("idle-tables", "an idle guest by mode, sampler and clock device"),
         ])
 }
 

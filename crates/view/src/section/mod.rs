@@ -11,6 +11,7 @@ mod environment;
 mod explain;
 mod idle_entries;
 mod method;
+mod mileage;
 mod polling;
 mod quick;
 mod relative;
@@ -30,6 +31,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(quick::section(selection));
     sections.extend(polling::section(selection));
     sections.extend(crowd::section(selection));
+    sections.extend(mileage::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }
