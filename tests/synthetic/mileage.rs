@@ -89,7 +89,7 @@ fn sample(plan: &Plan, tick: TickMode, idle: bool, noise: &mut Noise) -> Sample 
             idle_ns: SECONDS * 1_990_000_000,
             recorded_exits: total,
             unexplained: 0,
-            wakers: vec![Waker {
+            offenders: vec![Waker {
                 source: "clocksource_watchdog".into(),
                 process: None,
                 class: Some("hard".into()),

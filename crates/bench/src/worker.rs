@@ -12,7 +12,7 @@ use anyhow::{bail, Context, Result};
 use paratick_core::{
     event::{Events, Warning},
     exits::WindowCounts,
-    results::{Boot, Plan, PlannedWorkload, Sample},
+    results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     subject::HostSettings,
     wire::{Disk, GuestConfig},
 };
@@ -78,10 +78,7 @@ impl HostWorker<'_> {
         let guests: Vec<Guest> =
             (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests.iter().try_for_each(|guest| {
-                verify::check(guest, boot.subject.mode, plan.vcpus)?;
-                verify::check_timers(guest, &plan)
-            })
+            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, &plan))
         };
         in_effect()?;
         ran();
@@ -95,14 +92,9 @@ impl HostWorker<'_> {
             Some(_) => Vec::new(),
         };
         let once_more = |run: bool| through.iter().filter(move |_| run);
-        let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
-        for (workload, sample) in last.filter(|_| plan.records_wakeups && hung.is_none()) {
-            let recorded = workloads::woken(&on.host, &guests[0], &agent, workload);
-            match recorded? {
-                Ok(woken) => sample.woken = Some(woken),
-                Err(fault) => problems.push(fault),
-            }
-            ran();
+        if plan.records_wakeups && hung.is_none() {
+            let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
+            problems.extend(record_wakeups(&on.host, &guests[0], &agent, last, ran)?);
         }
         let mut idle_entries = Vec::new();
         for run in once_more(counts_idle_entries(boot, &plan)) {
@@ -151,6 +143,25 @@ impl HostWorker<'_> {
         }
         Ok(measured)
     }
+}
+
+/// Adds to each sample what wakes its guest; returns what went wrong with it.
+fn record_wakeups<'a>(
+    host: &Host,
+    guest: &Guest,
+    agent: &str,
+    samples: impl Iterator<Item = &'a mut (PlannedWorkload, Sample)>,
+    ran: &mut dyn FnMut(),
+) -> Result<Vec<Fault>> {
+    let mut problems = Vec::new();
+    for (workload, sample) in samples {
+        match workloads::woken(host, guest, agent, workload)? {
+            Ok(woken) => sample.woken = Some(woken),
+            Err(fault) => problems.push(fault),
+        }
+        ran();
+    }
+    Ok(problems)
 }
 
 impl Worker for HostWorker<'_> {

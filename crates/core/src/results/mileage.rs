@@ -245,7 +245,7 @@ mod tests {
             idle_ns: 4_000_000,
             recorded_exits: 5,
             unexplained: 0,
-            wakers: Vec::new(),
+            offenders: Vec::new(),
             sampled: sampler.map(|wakeups| Sampled {
                 expiries: 40,
                 wakeups,

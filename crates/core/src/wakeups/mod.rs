@@ -2,6 +2,7 @@
 //! What wakes an idle guest, and what each wake-up costs in exits (docs/idle.md).
 
 mod knobs;
+mod lateness;
 mod offenders;
 mod recording;
 mod replay;
@@ -9,6 +10,7 @@ mod rounds;
 mod woken;
 
 pub use knobs::{advice, Advice, Knob, NoKnob, Trial};
+pub use lateness::{lateness, Lateness};
 pub use offenders::{offenders, summary, Offender, Summary};
 pub use recording::{Class, Event, GuestWakeups, Irq, Late, Process, Timer, What};
 pub use replay::{with_slack, Saving};

@@ -25,7 +25,7 @@ pub struct Woken {
     /// Of these, nobody knows why.
     pub unexplained: u64,
     /// The costliest first.
-    pub wakers: Vec<Waker>,
+    pub offenders: Vec<Waker>,
     /// Of the timer that the lab's kernel samples with; none where that is off.
     pub sampled: Option<Sampled>,
 }
@@ -78,7 +78,7 @@ impl Woken {
                 sampled.exits += one.all_exits();
             }
         }
-        let wakers = offenders.iter().take(KEPT).map(|one| Waker {
+        let kept = offenders.iter().take(KEPT).map(|one| Waker {
             source: one.source.to_string(),
             process: one.source.process().map(|process| process.name.clone()),
             class: match &one.source {
@@ -96,7 +96,7 @@ impl Woken {
             idle_ns: sums.idle_ns,
             recorded_exits: sums.all_exits(),
             unexplained: sums.unexplained,
-            wakers: wakers.collect(),
+            offenders: kept.collect(),
             sampled,
         }
     }
