@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench quick`, `table1`, `polling`, `idle` and `idle-tables`: workloads of the lab's own.
+//! `paratick bench quick`, `table1`, `polling`, `idle` and `idle-tables`: workloads of the lab's
+//! own.
 
 use super::{
     common::{each_once, Common},

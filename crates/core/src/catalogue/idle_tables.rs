@@ -31,8 +31,8 @@ pub enum Part {
     Modes,
     /// Table 2.
     Sampler,
-    /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of several
-    /// CPUs it is the broadcast's.
+    /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of
+    /// several CPUs it is the broadcast's.
     Clocks,
 }
 

@@ -39,9 +39,9 @@ pub const PRINTED: [Printed; 8] = [
 pub const ERRORS: [&str; 2] = [
     "The paper's column of events prints a bug of the kernel's statistics: all four fractions \
      repeat the whole number (59.59, 60.60, 17.17, 15.15), so they are read as 59, 60, 17 and 15.",
-    "Its interrupts and residencies do not fit: two CPUs that are idle for so long each time become \
-     idle 1.1 to 1.7 times for each interrupt. So they were not always idle, or other wake-ups (IPIs \
-     of the broadcast) are not among its interrupts. Here all are counted.",
+    "Its interrupts and residencies do not fit: two CPUs that are idle for so long each time \
+     become idle 1.1 to 1.7 times for each interrupt. So they were not always idle, or other \
+     wake-ups (IPIs of the broadcast) are not among its interrupts. Here all are counted.",
 ];
 
 /// What the sampler imitates: the events that the flag removes, of both CPUs, in a second

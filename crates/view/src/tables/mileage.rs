@@ -97,8 +97,8 @@ pub fn sampler(all: &Mileage) -> Table {
     }
     table.note(
         "The sampler stands for the timer of 2007's ondemand governor. It expires as often as what \
-         the flag removed there (60.60 − 17.17 events a second, on two CPUs): 43.4 times. “It wakes \
-         a CPU”: that often it was what ended an idle period. Where another timer was due in the \
+         the flag removed there (60.60 − 17.17 events a second, on two CPUs): 43.4 times. “It \
+         wakes a CPU”: that often it was what ended an idle period. Where another timer was due in the \
          same interrupt, that one did.",
     );
     table
@@ -281,8 +281,8 @@ pub fn steps(all: &Mileage) -> Table {
         table.row("here", compared.map(|one| change::text(one.map(Change::from))));
     }
     table.note(format!(
-        "Printed: computed from what the tables print. Here: of `tickless-stop`, which is what 2007 \
-         calls tickless, where no mode is named. {}",
+        "Printed: computed from what the tables print. Here: of `tickless-stop`, which is what \
+         2007 calls tickless, where no mode is named. {}",
         change::SIGNS
     ));
     table
