@@ -13,9 +13,11 @@ char _license[] SEC("license") = "GPL";
 
 /* Field offsets of this kernel, written by the loader. */
 const volatile __u32 start_timer_at, start_expires_at, start_flags_at;
+/* 0 where the kernel does not tell. */
+const volatile __u32 start_bucket_at;
 const volatile __u32 expire_timer_at, expire_function_at, expire_now_at;
 const volatile __u32 hrstart_timer_at, hrstart_expires_at, hrstart_soft_at;
-const volatile __u32 hrexpire_timer_at, hrexpire_function_at;
+const volatile __u32 hrexpire_timer_at, hrexpire_function_at, hrexpire_now_at;
 const volatile __u32 work_function_at, idle_state_at, irq_number_at, irq_name_at;
 const volatile __u32 prev_pid_at, next_pid_at, next_comm_at, waking_pid_at, ipi_cpu_at;
 
@@ -114,6 +116,7 @@ static __always_inline int expires(__u64 timer, int wheel, struct wake *wake)
 		wake->name_high = started->name_high;
 		wake->slack_ns = started->slack_ns;
 		wake->expires = started->expires;
+		wake->bucket = started->bucket;
 		wake->flags = started->flags;
 	}
 	return tell(wake);
@@ -134,6 +137,7 @@ int timer_start(void *ctx)
 	struct armed now = {
 		.expires = field_u64(ctx, start_expires_at),
 		.flags = field_u32(ctx, start_flags_at),
+		.bucket = start_bucket_at ? field_u64(ctx, start_bucket_at) : 0,
 	};
 
 	return start(field_u64(ctx, start_timer_at), 1, &now);
@@ -162,6 +166,7 @@ int hrtimer_start(void *ctx)
 {
 	struct armed now = {
 		.slack_ns = field_u64(ctx, hrstart_expires_at) - field_u64(ctx, hrstart_soft_at),
+		.expires = field_u64(ctx, hrstart_soft_at),
 	};
 
 	return start(field_u64(ctx, hrstart_timer_at), 0, &now);
@@ -173,6 +178,7 @@ int hrtimer_expire_entry(void *ctx)
 	struct wake wake = {
 		.kind = WAKE_HRTIMER,
 		.function = field_u64(ctx, hrexpire_function_at),
+		.now = field_u64(ctx, hrexpire_now_at),
 	};
 
 	return expires(field_u64(ctx, hrexpire_timer_at), 0, &wake);

@@ -41,7 +41,8 @@ struct wake {
 	__u64 function;
 	__u64 timer;		/* where it is */
 	__u64 slack_ns;
-	__u64 expires;		/* jiffies, as those of the wheel's expiry */
+	__u64 expires;		/* when it was asked for: jiffies of the wheel, else ns */
+	__u64 bucket;		/* of the wheel: the jiffies until which it may be late; or 0 */
 	__u64 now;
 	__u64 name_low;		/* 16 bytes, or fewer and a 0 */
 	__u64 name_high;
@@ -57,6 +58,7 @@ struct wake {
 struct armed {
 	__u64 slack_ns;
 	__u64 expires;
+	__u64 bucket;
 	__u64 name_low;
 	__u64 name_high;
 	__u32 pid;

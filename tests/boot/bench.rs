@@ -127,6 +127,43 @@ fn idle_guests_are_counted_in_one_window_and_each_adds_what_its_mode_needs() {
     }
 }
 
+/// A sampler wakes an idle CPU each time that it expires, and never if it is deferrable; a busy one
+/// serves it as often either way.
+#[test]
+fn a_deferrable_sampler_wakes_nobody_and_the_same_one_wakes_its_cpu_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "idle-tables", "--quick", "--parts", "sampler"]);
+    bench.args(["--modes", "tickless-stop", "--kernel"]).arg(kernel());
+    bench.arg("--output").arg(folder.path()).stdout(Stdio::null());
+    assert_eq!(bench.status().unwrap().code(), Some(0));
+    let all = ["sampler", "sampler-deferrable"]
+        .map(|name| read(&folder.path().join(format!("{name}.json"))));
+    let [plain, deferrable] = all.each_ref().map(|results| {
+        let woken = |workload| {
+            let cell = results.cell(workload, mode("tickless-stop")).unwrap();
+            cell.samples()[0].woken.clone().unwrap()
+        };
+        let [idle, busy] = [woken("idle"), woken("cpu")];
+        assert_eq!((idle.unexplained, busy.unexplained), (0, 0));
+        let due = 2e6 / f64::from(results.plan.sampler.unwrap().period_us);
+        let busy_rate = busy.sampled.unwrap().expiries as f64 * 1e9 / busy.window_ns as f64;
+        assert!((busy_rate - due).abs() <= 4.0, "{busy_rate} for {due}");
+        let rate = idle.sampled.as_ref().map_or(0, |sampled| sampled.expiries) as f64;
+        (idle.sampled, rate * 1e9 / idle.window_ns as f64, due)
+    });
+    let (sampled, rate, due) = plain;
+    let sampled = sampled.unwrap();
+    assert!((rate / due - 1.0).abs() < 0.03, "{rate} for {due}");
+    // Now and then another timer was due with it.
+    assert!(sampled.wakeups * 100 >= sampled.expiries * 90, "{sampled:?}");
+    assert!(sampled.exits >= sampled.wakeups, "{sampled:?}");
+    let (deferred, rate, _) = deferrable;
+    let deferred = deferred.unwrap();
+    assert_eq!((deferred.wakeups, deferred.exits), (0, 0));
+    assert!(rate < due, "{rate}");
+}
+
 /// Every sample has both counts, and they are equal.
 fn check_counts(results: &Results) {
     for sample in results.cells.iter().flat_map(|cell| cell.samples()) {

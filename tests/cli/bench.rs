@@ -108,6 +108,48 @@ fn bench_noise_refuses_hosts_and_guests_on_which_nothing_can_be_isolated() {
 }
 
 #[test]
+fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
+    let folder = TempDir::new().unwrap();
+    let files = synthetic::write_mileage(folder.path());
+    let shown = |more: &[&str]| {
+        let mut show = paratick(&["bench", "show"]);
+        show.args(&files).args(more);
+        String::from_utf8(show.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let text = shown(&[]);
+    for told in [
+        "An idle guest, by mode",
+        "With a timer that samples on each CPU",
+        "When the sampler is served",
+        "By clock device",
+        "What each step changes",
+        "59 (“59.59”)",
+        "equal to the exits in all",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&shown(&["--format", "json"])).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let deferrable = rows.iter().find(|row| row["deferrable_sampler"] == true).unwrap();
+    assert_eq!(deferrable["summary"]["sampler-wake-ups"]["median"], 0.0);
+    let pit = rows.iter().find(|row| row["clock_device"] == "pit").unwrap();
+    assert_eq!(pit["summary"]["sampler-wake-ups"], serde_json::Value::Null);
+}
+
+#[test]
+fn bench_idle_tables_refuses_parts_that_there_are_not() {
+    for (parts, words) in [
+        ("table5", ["no such part", "modes, sampler, clocks"]),
+        ("modes,modes", ["part modes is named twice", "--parts"]),
+    ] {
+        let mut bench = paratick(&["bench", "idle-tables", "--parts", parts]);
+        let output = bench.env("PARATICK_AGENT", "/no/such/agent").assert().code(2);
+        let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+        assert!(words.iter().all(|word| said.contains(word)), "{parts}: {said}");
+    }
+}
+
+#[test]
 fn files_of_noise_are_shown_together_with_what_isolating_changes() {
     let folder = TempDir::new().unwrap();
     let files = synthetic::write_isolated(folder.path());

@@ -133,6 +133,7 @@ fn a_whole_evaluation_has_every_section_in_order() {
         "polling",
         "idle",
         "noise",
+        "idle-tables",
         "method",
     ];
     let places = sections.map(|id| page.find(&format!("<h2 id=\"{id}\">")).expect(id));

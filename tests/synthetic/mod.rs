@@ -8,11 +8,13 @@
 mod cycle;
 mod idle;
 mod isolated;
+mod mileage;
 mod polling;
 
 pub use cycle::timeline;
 pub use idle::idle;
 pub use isolated::isolated;
+pub use mileage::mileage;
 pub use polling::polling;
 
 use paratick_core::{
@@ -91,6 +93,12 @@ pub fn write_isolated(folder: &Path) -> Vec<PathBuf> {
     isolated().iter().map(|results| write(folder, &name(results), results)).collect()
 }
 
+pub fn write_mileage(folder: &Path) -> Vec<PathBuf> {
+    let file =
+        |(name, results): (String, Results)| write(folder, &format!("{name}.json"), &results);
+    mileage().into_iter().map(file).collect()
+}
+
 /// Every file of a whole evaluation, in `folder`.
 pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     let mut benches = vec![
@@ -114,6 +122,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
     files.push(write(folder, "polling.json", &polling()));
     files.extend(write_idle(folder));
     files.extend(write_isolated(folder));
+    files.extend(write_mileage(folder));
     let path = folder.join("timeline.json");
     fs::write(&path, timeline()).unwrap();
     files.push(path);

@@ -91,6 +91,7 @@ pub fn sample(
         idle_ns: Some(clock_ticks(report.cpu_idle_ticks)),
         per_vcpu: counts.vcpus.iter().map(VcpuCounts::counts).collect(),
         per_host_cpu: emulator.map_or(Vec::new(), |seen| seen.cpus.clone()),
+        guest_interrupts: report.interrupts.clone(),
         metrics: metrics(report),
         ..Sample::default()
     };

@@ -102,7 +102,7 @@ fn trace(
     let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.set.memory, mode);
     spec.disk = settings.set.disk.map(Disk::Memory);
     let guest = host.start_guest(spec)?;
-    verify::check(&guest, mode, vcpus)?;
+    verify::check_mode(&guest, mode, vcpus)?;
     environment.kernel_version = guest.ready().kernel.clone();
     let lines = &mut environment.qemu_command_lines.guests;
     lines.insert(subject.to_string(), guest.command_line().to_vec());
@@ -113,7 +113,7 @@ fn trace(
     let traced = run_workload(&guest, &agent, workload, &["--deadline-writes"])?;
     let read = host.read::<Cycle>().with_context(|| format!("tracing {}", workload.workload))?;
     // Again: a guest whose virtual ticks stay away goes back to its own.
-    verify::check(&guest, mode, vcpus)?;
+    verify::check_mode(&guest, mode, vcpus)?;
     guest.shutdown()?;
 
     let reasons = traced.deadline_writes.filter(|_| mode.tick.row().halt_until);

@@ -5,8 +5,10 @@
 
 use anyhow::{bail, Result};
 use paratick_core::{
+    clock_device::is_device,
     halts::GuestRule,
     mode::{Mode, Polling},
+    results::Plan,
     subject::HostSetting,
 };
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
@@ -40,7 +42,16 @@ struct Observed {
     unknown_parameters: String,
 }
 
-pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
+pub fn check(guest: &Guest, mode: Mode, plan: &Plan) -> Result<()> {
+    check_mode(guest, mode, plan.vcpus)?;
+    // Elsewhere a guest may have any.
+    match plan.records_wakeups {
+        true => check_timers(guest, plan),
+        false => Ok(()),
+    }
+}
+
+pub fn check_mode(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
     let names = GuestRule::DEFAULT.parameters().map(|(name, _)| name).join(" ");
     let mut probe = Exec::new(["sh", "-c", PROBE]).timeout(Duration::from_secs(60));
     probe.env.push(("RULE".into(), names));
@@ -51,6 +62,39 @@ pub fn check(guest: &Guest, mode: Mode, vcpus: u32) -> Result<()> {
         Some(fault) => bail!("the guest is not in mode {mode}: {fault}"),
         None => Ok(()),
     }
+}
+
+/// Fails where timers are not what they should be: armed with this device, and with this sampler.
+fn check_timers(guest: &Guest, plan: &Plan) -> Result<()> {
+    let clock = plan.clock_device;
+    let (file, due) = clock.proof(plan.vcpus);
+    let device = said(guest, &format!("{CLOCK_EVENTS}/{file}"))?;
+    if !is_device(&device, due) {
+        bail!(
+            "the guest's clock event device is not {clock}: its {file} is '{device}' where '{due}' \
+             should be\nhint: --kernel must name one with HPET_TIMER and PCI_MSI"
+        );
+    }
+    for (name, value) in plan.sampler.iter().flat_map(|sampler| sampler.parameters()) {
+        let found = said(guest, &format!("{SAMPLER}/{name}"))?;
+        if found != value {
+            bail!(
+                "the guest's sampler has {name} '{found}' where {value} should be\nhint: --kernel \
+                 must name one with the lab's patches"
+            );
+        }
+    }
+    Ok(())
+}
+
+const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
+const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
+
+/// A line of a file; empty where there is none.
+fn said(guest: &Guest, file: &str) -> Result<String> {
+    let read = ["sh", "-c", "read -r line 2>/dev/null <\"$1\"; echo \"$line\"", "sh", file];
+    let said = guest.exec(Exec::new(read).timeout(Duration::from_secs(60)))?.stdout;
+    Ok(String::from_utf8_lossy(&said).trim().to_string())
 }
 
 /// Fails where a setting of the host is not what was asked for.

@@ -21,6 +21,9 @@ const LEAD: Duration = Duration::from_secs(1);
 /// More of it for a command, which is loaded first.
 const LOADING: Duration = Duration::from_secs(2);
 
+/// Of both.
+pub(super) const BEFORE: Duration = Duration::from_secs(LEAD.as_secs() + LOADING.as_secs());
+
 /// After it, for what ends the recording itself.
 const TAIL: Duration = Duration::from_millis(100);
 
@@ -60,7 +63,7 @@ pub fn record(
     if sides.guest {
         guest.start::<TimerRecorder>()?;
     }
-    let lead = if load.command.is_empty() { LEAD } else { LEAD + LOADING };
+    let lead = if load.command.is_empty() { LEAD } else { BEFORE };
     let seconds = (lead + time + TAIL).as_secs_f64().to_string();
     let result =
         guest.exec(Exec::new(load.argv(&seconds)).timeout(limit.max(lead + time + STEP_LIMIT)))?;

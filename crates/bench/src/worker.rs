@@ -12,7 +12,7 @@ use anyhow::{bail, Context, Result};
 use paratick_core::{
     event::{Events, Warning},
     exits::WindowCounts,
-    results::{Boot, Plan, PlannedWorkload, Sample},
+    results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     subject::HostSettings,
     wire::{Disk, GuestConfig},
 };
@@ -56,6 +56,12 @@ impl HostWorker<'_> {
         let memory = settings.set.memory;
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
         spec.disk = settings.set.disk.map(Disk::Memory);
+        spec.clock = plan.clock_device;
+        if let Some(sampler) = plan.sampler {
+            let parameters = sampler.parameters().into_iter();
+            spec.append
+                .extend(parameters.map(|(name, value)| format!("lab_sampler.{name}={value}")));
+        }
         if plan.guests > 1 {
             // All on the same pCPUs: CPU 0 is the host's own.
             spec.pins = (1..=plan.vcpus).collect();
@@ -94,7 +100,7 @@ impl HostWorker<'_> {
         let guests: Vec<Guest> =
             (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, plan.vcpus))
+            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, &plan))
         };
         in_effect()?;
         ran();
@@ -102,12 +108,16 @@ impl HostWorker<'_> {
             true => workloads::in_one_window(&on.host, &guests, &agent, &plan, ran)?,
             false => workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?,
         };
-        let samples = on.join(&guests, &runs, boot)?;
+        let mut samples = on.join(&guests, &runs, boot)?;
         let through: Vec<&Run> = match hung {
             None => runs.iter().filter(|run| run.repeat == plan.repeats).collect(),
             Some(_) => Vec::new(),
         };
         let once_more = |run: bool| through.iter().filter(move |_| run);
+        if plan.records_wakeups && hung.is_none() {
+            let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
+            problems.extend(record_wakeups(&on.host, &guests[0], &agent, last, ran)?);
+        }
         let mut idle_entries = Vec::new();
         for run in once_more(counts_idle_entries(boot, &plan)) {
             let counted = workloads::idle_entries(&guests, &agent, run)?;
@@ -155,6 +165,25 @@ impl HostWorker<'_> {
         }
         Ok(measured)
     }
+}
+
+/// Adds to each sample what wakes its guest; returns what went wrong with it.
+fn record_wakeups<'a>(
+    host: &Host,
+    guest: &Guest,
+    agent: &str,
+    samples: impl Iterator<Item = &'a mut (PlannedWorkload, Sample)>,
+    ran: &mut dyn FnMut(),
+) -> Result<Vec<Fault>> {
+    let mut problems = Vec::new();
+    for (workload, sample) in samples {
+        match workloads::woken(host, guest, agent, workload)? {
+            Ok(woken) => sample.woken = Some(woken),
+            Err(fault) => problems.push(fault),
+        }
+        ran();
+    }
+    Ok(problems)
 }
 
 impl Worker for HostWorker<'_> {

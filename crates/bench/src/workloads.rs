@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running a plan's workloads in guests that are up.
 
-use super::{prepared::Prepared, sample};
+use super::{
+    noise::{NoiseRecorder, Sides},
+    prepared::Prepared,
+    sample,
+    wakeups::{self, Load, Recorded},
+};
 use anyhow::Result;
 use paratick_core::{
     catalogue::{programs, workloads},
@@ -9,9 +14,10 @@ use paratick_core::{
     idle::IdleEntries,
     pcpu::Pcpus,
     results::{Doing, Fault, Plan, PlannedWorkload},
+    wakeups::Woken,
     workload::Report,
 };
-use paratick_instruments::{halts::HaltRecorder, pcpus::PcpuCounter};
+use paratick_instruments::{halts::HaltRecorder, pcpus::PcpuCounter, timers::TimerRecorder};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     failure::Failure,
@@ -124,7 +130,9 @@ pub fn in_one_window(
             host.start::<PcpuCounter>()?;
             let quiet = Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT);
             host.exec(quiet)?;
-            let run = |guest: &Guest| run_one(guest, agent, workload, window, &["--all-guests"]);
+            let more = ["--all-guests", "--interrupts"];
+            let more = if plan.records_wakeups { &more[..] } else { &more[..1] };
+            let run = |guest: &Guest| run_one(guest, agent, workload, window, more);
             let came = in_each(first, run);
             if let Some(reports) = all.note(workload, Doing::Running(repeat), came)? {
                 let pcpus = Some(host.read::<PcpuCounter>()?);
@@ -208,6 +216,39 @@ pub fn halts(
         (Ok(_), Ok(halts)) => Ok((workload.workload.clone(), RunHalts::of(&halts))),
         (Err(why), _) => Err(failed(workload, Doing::RecordingHalts, why)),
         (_, Err(why)) => Err(failed(workload, Doing::RecordingHalts, format!("{why:#}"))),
+    })
+}
+
+/// How long a workload that is not idle is recorded; it is begun right before.
+const BUSY: Duration = Duration::from_millis(1000);
+
+/// Records what wakes a guest while a workload runs in it once more; of `idle` nothing runs.
+pub fn woken(
+    host: &Host,
+    guest: &Guest,
+    agent: &str,
+    workload: &PlannedWorkload,
+) -> Result<Result<Woken, Fault>> {
+    let idle = workload.workload == "idle";
+    let time = if idle { Duration::from_millis(workload.work) } else { BUSY };
+    let begin = wakeups::BEFORE.saturating_sub(Duration::from_millis(200)).as_secs_f64();
+    let script = format!(
+        "sleep {begin}; exec {agent} workload {} --work 1000000 --window 0",
+        workloads::agents_name(&workload.workload)
+    );
+    let command = ["sh", "-c", &script].map(String::from);
+    let command = if idle { &[][..] } else { &command[..] };
+    let sides = Sides { host: true, guest: true };
+    let load = Load { command, ..Load::default() };
+    let recorded = wakeups::record(host, guest, sides, time, load, RUN_LIMIT);
+    host.stop::<NoiseRecorder>()?;
+    guest.stop::<TimerRecorder>()?;
+    Ok(match recorded {
+        Ok(Recorded { host: Some(host), guest: Some(seen), .. }) => {
+            Ok(Woken::of(&seen, &host, guest.pid()))
+        }
+        Ok(_) => Err(failed(workload, Doing::RecordingWakeups, "a side is missing".into())),
+        Err(why) => Err(failed(workload, Doing::RecordingWakeups, format!("{why:#}"))),
     })
 }
 

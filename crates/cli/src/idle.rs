@@ -18,14 +18,19 @@ use paratick_core::{
     noise::Absence,
     units::Nanos,
     wakeups::{
-        advice, offenders, rounds, summary, with_slack, Advice, Knob, Offender, Round, Saving,
-        Summary, Trial,
+        advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, Knob, Lateness,
+        Offender, Round, Saving, Summary, Trial,
     },
 };
 use paratick_machine::spec::Clock;
 use paratick_view::tables::wakeups as tables;
 use serde::Serialize;
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 /// Say what wakes a guest that should be idle, and what each wake-up costs in exits
 ///
@@ -184,6 +189,8 @@ struct Report<'a> {
     schema: &'static str,
     summary: Option<Summary>,
     offenders: Vec<Offender>,
+    /// By what timers allow.
+    lateness: BTreeMap<Class, Lateness>,
     rounds: Vec<Round>,
     /// Where no guest was asked: all exits of all VMs.
     absences: &'a [Absence],
@@ -209,6 +216,7 @@ impl Report<'_> {
                 schema: SCHEMA,
                 summary: None,
                 offenders: Vec::new(),
+                lateness: BTreeMap::new(),
                 rounds: Vec::new(),
                 absences: host.map_or(&[], |host| &host.absences),
                 window_ns: clock.map_or(0, |clock| clock.end.ns.saturating_sub(clock.begin.ns)),
@@ -224,6 +232,7 @@ impl Report<'_> {
         Report {
             schema: SCHEMA,
             offenders: offenders(&rounds),
+            lateness: lateness(guest),
             saving: args.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
             counted: None,
             advice: advice(&rounds),
@@ -242,6 +251,10 @@ impl Report<'_> {
         };
         let in_all = tables::summary(summary, self.with_host).text();
         let who = tables::offenders(&self.offenders, self.window_ns, self.with_host).text();
+        let late = match self.lateness.is_empty() {
+            true => String::new(),
+            false => format!("\n{}", tables::lateness(&self.lateness).text()),
+        };
         let saving = self.saving.as_ref().map_or(String::new(), |saving| {
             let counted = self.counted.as_ref();
             format!("\n{}", tables::saving(saving, counted, self.with_host).text())
@@ -253,7 +266,7 @@ impl Report<'_> {
         let trial = self.trial.as_ref().map_or(String::new(), |trial| {
             format!("\n{}", tables::trial(trial, self.window_ns).text())
         });
-        format!("{in_all}\n{who}{advice}{saving}{trial}")
+        format!("{in_all}\n{who}{late}{advice}{saving}{trial}")
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod catalogue;
 pub mod cause;
+pub mod clock_device;
 pub mod compare;
 pub mod cycle;
 pub mod event;
@@ -10,6 +11,7 @@ pub mod exit_cost;
 pub mod exits;
 pub mod halts;
 pub mod idle;
+pub mod interrupts;
 pub mod isolation;
 pub mod latency;
 pub mod mode;

@@ -8,7 +8,9 @@ mod crowd;
 mod environment;
 mod facts;
 mod figure;
+mod mileage;
 mod noise;
+mod plan;
 mod problem;
 mod read;
 mod sample;
@@ -18,7 +20,9 @@ pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
+pub use mileage::{observations as mileage_observations, Measure, Mileage, Row, Rung};
 pub use noise::{Claim, Effects, Factorial, Held, NoiseFigure, Sign, CLAIMS};
+pub use plan::{Plan, PlannedWorkload, Program, Sampler};
 pub use problem::{Boot, Doing, Fault, Problem};
 pub use read::{read, ReadError};
 pub use sample::{HostCpuSample, Sample};
@@ -31,7 +35,6 @@ use crate::{
     mode::{Mode, Polling, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
     subject::Subject,
-    workload::Workload,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,108 +61,6 @@ pub struct Results {
     /// What went wrong beyond single samples: a guest that did not boot, a console's complaint.
     #[serde(default)]
     pub problems: Vec<Problem>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    pub vcpus: u32,
-    /// Guests that run side by side, all alike; a sample holds what they did together.
-    #[serde(default = "one")]
-    pub guests: u32,
-    pub subjects: Vec<Subject>,
-    pub workloads: Vec<PlannedWorkload>,
-    /// In each round fresh guests are booted for every subject.  Grows while intervals are too
-    /// wide.
-    pub rounds: u32,
-    /// How far `rounds` may grow; `null`: not at all.
-    pub rounds_at_most: Option<u32>,
-    /// How narrow the intervals of the exits' ratios shall be: half their width, of the ratio.
-    pub precision: Option<f64>,
-    /// How often each workload runs in each guest.
-    pub repeats: u32,
-    /// Each workload runs once more, in the first guest whose kernel stops its tick
-    /// wherever it can (`tickless-stop`), to count its idle entries.
-    #[serde(default)]
-    pub idle_entries: bool,
-    /// Each workload runs once more, in the first guest of every subject, to record its halts.
-    #[serde(default)]
-    pub halts: bool,
-    /// The workload runs in the first guest alone, and its window is of all guests and of the
-    /// host's CPUs.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub one_window: bool,
-    /// The noise of a busy guest is recorded, with these CPUs isolated; `null`: it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<Isolation>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// CPUs of the host; `null`: one more than a guest has.
-    pub host_cpus: Option<u32>,
-}
-
-impl Plan {
-    /// Of every subject and workload given, in their order.
-    pub fn new(
-        vcpus: u32,
-        subjects: impl IntoIterator<Item = impl Into<Subject>>,
-        workloads: impl IntoIterator<Item = impl Into<PlannedWorkload>>,
-        rounds: u32,
-        repeats: u32,
-    ) -> Plan {
-        Plan {
-            vcpus,
-            guests: 1,
-            subjects: subjects.into_iter().map(Into::into).collect(),
-            workloads: workloads.into_iter().map(Into::into).collect(),
-            rounds,
-            repeats,
-            ..Plan::default()
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedWorkload {
-    pub workload: String,
-    /// How many units of work one run does.
-    pub work: u64,
-    /// What one unit is, in the plural.
-    pub unit: String,
-    /// What runs; `null`: the agent's own workload of this name.
-    pub program: Option<Program>,
-}
-
-impl PlannedWorkload {
-    /// One of the agent's own, with its unit in the plural.
-    pub fn new(workload: &str, work: u64, unit: &str) -> PlannedWorkload {
-        PlannedWorkload { workload: workload.into(), work, unit: unit.into(), program: None }
-    }
-
-    /// So much of a workload that the agent has.
-    pub fn of(known: &Workload, work: u64) -> PlannedWorkload {
-        PlannedWorkload::new(known.name, work, known.unit)
-    }
-
-    pub fn run_of(name: &str, program: Program) -> PlannedWorkload {
-        PlannedWorkload { program: Some(program), ..PlannedWorkload::new(name, 1, "runs") }
-    }
-}
-
-/// A program of the guest's distribution, or the user's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Program {
-    /// For `sh -c`, with the number of threads put in.
-    pub command: String,
-    /// Makes its input, before the first sample and outside all windows.
-    pub prepare: Option<String>,
-    /// The workload of the paper's suite in whose place it runs.
-    pub stands_for: Option<String>,
-    /// Runs from the guest's own root, over 9p, instead of from its memory.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub in_place: bool,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// One workload on one subject: all that instruments read of it.

@@ -12,7 +12,7 @@
 //! The host's agent unwraps `G` for the guest and wraps what the guest answers, so the machine
 //! talks to a guest's agent exactly as it talks to the host's.
 
-use crate::{mode::Mode, size::Size};
+use crate::{clock_device::ClockDevice, mode::Mode, size::Size};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     io::{self, Read, Write},
@@ -172,6 +172,7 @@ pub struct GuestConfig {
     pub memory: Size,
     pub mode: Mode,
     pub machine: MachineType,
+    pub clock: ClockDevice,
     /// Further kernel parameters.
     pub append: Vec<String>,
     /// The guest's `/dev/vda`.
@@ -192,6 +193,7 @@ impl GuestConfig {
             memory,
             mode,
             machine: MachineType::default(),
+            clock: ClockDevice::default(),
             append: Vec::new(),
             disk: None,
             pins: Vec::new(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The project's own workloads: what each is, how much it does by default, what it reports.
 
-use crate::{cycle::Why, idle::IdleEntries};
+use crate::{cycle::Why, idle::IdleEntries, interrupts::Interrupts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -171,6 +171,9 @@ pub struct Report {
     /// Inside the window; none: they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_entries: Option<IdleEntries>,
+    /// Of all the guest's CPUs around the window; empty: not asked for.
+    #[serde(default, skip_serializing_if = "Interrupts::is_empty")]
+    pub interrupts: Interrupts,
     /// Why the first CPU wrote deadlines inside the window, in their order; none: not asked for, or
     /// its kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -91,6 +91,10 @@ impl Guest {
         self.host.read::<I>(self.id)
     }
 
+    pub fn stop<I: Instrument>(&self) -> Result<()> {
+        self.host.stop::<I>(self.id)
+    }
+
     /// The windows of exits that this guest closed since [`crate::host::Host::counting_start`].
     pub fn windows(&self) -> Result<Vec<WindowCounts>> {
         let mut windows = self.host.read::<ExitCounter>(HOST)?;

@@ -52,6 +52,7 @@ pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
     parameters.extend(root_parameters(agent));
     parameters.extend(config.mode.kernel_parameters());
+    parameters.extend(config.clock.row().parameters.iter().map(|one| one.to_string()));
     parameters.extend(config.append.iter().cloned());
     parameters
 }
@@ -76,8 +77,10 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     add(&["-name", "paratick-guest,debug-threads=on"]);
+    let clock = config.clock.row();
     let (machine, bus) = match config.machine {
         // Devices that nobody uses cost an exit to QEMU for every look the kernel has at them.
+        MachineType::Q35 if clock.hpet => ("q35,sata=off,smbus=off,i8042=off,hpet=on", "pci"),
         MachineType::Q35 => ("q35,sata=off,smbus=off,i8042=off,hpet=off", "pci"),
         // With its legacy PIC an injected vector 0 can kill it at the first `sti`.
         MachineType::Microvm => ("microvm,pic=off,pit=off,rtc=off", "device"),
@@ -86,6 +89,7 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
     // `migratable=off` shows feature bits that QEMU has no name for.  The emulator of the lab's
     // host does not intercept XSETBV, so its KVM would never learn what a guest enables there.
     add(&["-cpu", "host,migratable=off,-xsave"]);
+    add(clock.qemu);
     add(&["-smp", &config.vcpus.to_string()]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);
     for folder in &tools.firmware {

@@ -6,6 +6,8 @@ use crate::{
     number, paper,
 };
 use paratick_core::{
+    catalogue::idle_tables,
+    clock_device::ClockDevice,
     mode::Mode,
     results::{Cell, Results},
     units::Hz,
@@ -71,6 +73,7 @@ impl<'a> Set<'a> {
                     number::plural(plan.host_cpus.unwrap_or(vcpus + 1) as usize, "CPU")
                 )
             }
+            (MILEAGE, _) => format!("an idle guest ({})", guest_of(self.main())),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
     }
@@ -82,7 +85,11 @@ impl<'a> Set<'a> {
         let isolated = plan.isolation.map_or(String::new(), |one| {
             format!("-{one}-{}", plan.host_cpus.unwrap_or(plan.vcpus + 1))
         });
-        format!("{}-{}x{}{hz}{isolated}", self.bench(), plan.guests, plan.vcpus)
+        let kind = match self.bench() {
+            MILEAGE => format!("-{}", guest_of(self.main()).replace([' ', ','], "-")),
+            _ => isolated,
+        };
+        format!("{}-{}x{}{hz}{kind}", self.bench(), plan.guests, plan.vcpus)
     }
 
     /// Cells by workload, in the results' order.
@@ -215,7 +222,7 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let order = BENCHES.iter().position(|name| *name == bench);
-            let tuned = (plan.host_cpus, plan.isolation);
+            let tuned = (plan.host_cpus, plan.isolation, kind(result));
             let key = (order, plan.vcpus, plan.guests, shown_hz(result), tuned, bench);
             groups.entry(key).or_default().push(result);
         }
@@ -241,14 +248,37 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 8] =
-    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE, "noise"];
+const BENCHES: [&str; 9] =
+    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE, "noise", MILEAGE];
 /// Whose sets belong together, of several tick rates.
 const IDLE: &str = "idle";
+/// The same, and of several kinds of guests.
+const MILEAGE: &str = idle_tables::BENCH;
+
+/// What a guest's timers are armed with, and how its sampler is set.
+fn kind(results: &Results) -> (ClockDevice, Option<bool>) {
+    (results.plan.clock_device, results.plan.sampler.map(|sampler| sampler.deferrable))
+}
+
+/// `2 vCPUs, tsc-deadline, deferrable sampler`.
+fn guest_of(results: &Results) -> String {
+    let vcpus = number::plural(results.plan.vcpus as usize, "vCPU");
+    let (device, deferrable) = kind(results);
+    let sampler = match deferrable {
+        None => "",
+        Some(false) => ", sampler",
+        Some(true) => ", deferrable sampler",
+    };
+    format!("{vcpus}, {device}{sampler}")
+}
 
 /// The guests' tick rate, where a report shows several.
 fn shown_hz(results: &Results) -> Option<Hz> {
-    results.environment.configuration.hz.filter(|_| results.bench == IDLE)
+    results
+        .environment
+        .configuration
+        .hz
+        .filter(|_| [IDLE, MILEAGE].contains(&results.bench.as_str()))
 }
 
 pub fn is_known(bench: &str) -> bool {
@@ -259,7 +289,7 @@ pub fn is_known(bench: &str) -> bool {
 pub fn alike(one: &Results, other: &Results) -> bool {
     let what = |results: &Results| {
         let plan = &results.plan;
-        let tuned = (plan.host_cpus, plan.isolation);
+        let tuned = (plan.host_cpus, plan.isolation, kind(results));
         (plan.vcpus, plan.guests, shown_hz(results), cost_ns(results), tuned)
     };
     one.bench == other.bench && what(one) == what(other)

@@ -7,11 +7,13 @@ use crate::{
     samples,
     set::{Selection, Set},
     table::{wrap, Table},
-    tables::{averages, bench, crowd, cycle, exits, idle, isolated, polling, printed, table1},
+    tables::{
+        averages, bench, crowd, cycle, exits, idle, isolated, mileage, polling, printed, table1,
+    },
 };
 use paratick_core::{
     exits::WindowCounts,
-    results::{Crowd, Factorial, Figure, Results},
+    results::{Crowd, Factorial, Figure, Mileage, Results},
     stats::{Verdict, MIN_VERDICT},
 };
 
@@ -70,6 +72,31 @@ pub fn isolated(results: &[&Results]) -> String {
             text += "\nNothing was measured.\n";
         }
         for table in isolated::tables(&factorial) {
+            text += &format!("\n{}", table.text());
+        }
+    }
+    text += "\n";
+    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
+    if results.iter().any(|results| !results.is_complete()) {
+        text += "Not everything that was planned is measured yet: --resume continues.\n";
+    }
+    text
+}
+
+/// An idle guest, of which each file is of another kind.
+pub fn mileage(results: &[&Results]) -> String {
+    let Some(first) = results.first() else { return "Nothing was measured.\n".into() };
+    let mut text = wrap(&format!(
+        "An idle guest of {} on {}, Linux {}",
+        plural(first.plan.vcpus as usize, "vCPU"),
+        host(first),
+        first.environment.kernel_version
+    ));
+    for one in Mileage::all(results.iter().copied()) {
+        if one.rows.is_empty() {
+            text += "\nNothing was measured.\n";
+        }
+        for table in mileage::tables(&one) {
             text += &format!("\n{}", table.text());
         }
     }

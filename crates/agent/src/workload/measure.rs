@@ -3,7 +3,10 @@
 
 use super::options::Options;
 use anyhow::{Context, Result};
-use paratick_core::workload::Report;
+use paratick_core::{
+    interrupts::{self, Interrupts},
+    workload::Report,
+};
 use paratick_instruments::{cycle::DeadlineWrites, idle::IdleCounter, marker, Instrument};
 use rustix::{
     mm::{mlockall, MlockAllFlags},
@@ -26,6 +29,7 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     thread::sleep(SETTLE);
     let before = counter.as_mut().map(IdleCounter::read).transpose()?;
     let writes = options.deadline_writes.then(DeadlineWrites::start).transpose()?.flatten();
+    let interrupts = options.interrupts.then(interrupts_now).transpose()?;
     let cpu = CpuTicks::now()?;
     let (user, system) = process_times();
     let opened = match options.all_guests {
@@ -41,6 +45,10 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
     };
     let (user_after, system_after) = process_times();
     let cpu_after = CpuTicks::now()?;
+    let interrupts = match interrupts {
+        Some(before) => interrupts::since(&interrupts_now()?, &before),
+        None => Interrupts::new(),
+    };
     let after = counter.as_mut().map(IdleCounter::read).transpose()?;
     let [cpu_user_ticks, cpu_system_ticks, cpu_idle_ticks, cpu_steal_ticks] = cpu_after.since(cpu);
     Ok(Report {
@@ -57,6 +65,7 @@ pub fn measure(options: &Options, work: impl FnOnce() -> Result<u64>) -> Result<
         cpu_idle_ticks,
         cpu_steal_ticks,
         idle_entries: after.zip(before).map(|(after, before)| after.since(&before)),
+        interrupts,
         deadline_writes: writes.map(|writes| writes.read((opened, closed))).transpose()?,
         more: BTreeMap::new(),
     })
@@ -124,6 +133,11 @@ pub fn busy_in_threads(
             done
         })
     })
+}
+
+fn interrupts_now() -> Result<Interrupts> {
+    let [each, sum] = ["/proc/interrupts", "/proc/stat"].map(fs_err::read_to_string);
+    interrupts::parse(&each?, &sum?).context("/proc/interrupts or /proc/stat is not one we know")
 }
 
 pub fn cpus() -> usize {

@@ -71,7 +71,7 @@ fn run(options: &Options) -> Result<Report> {
 
 fn usage() -> String {
     let mut text = "usage: paratick-agent workload NAME [--work N] [--window ID] [--threads N]\n\
-        \x20                                           [--idle-entries]\n\
+        \x20                                           [--idle-entries] [--interrupts]\n\
         \x20      block also: [--device PATH] [--pattern random|sequential]\n\
         \x20      itimer also: [--period-us N]\n\
         \x20      sync also: [--rate PER-SECOND]\n\

@@ -15,6 +15,8 @@ pub struct Options {
     pub threads: usize,
     /// Count what the kernel decides when CPUs go idle.  It takes time: not in runs that are timed.
     pub idle_entries: bool,
+    /// Read the kernel's own counts of interrupts around the window.
+    pub interrupts: bool,
     /// Tell why the guest wrote deadlines that it could hand over.  It takes time, too.
     pub deadline_writes: bool,
     pub device: PathBuf,
@@ -54,6 +56,7 @@ impl Options {
             all_guests: false,
             threads: workload.threads.on(cpus),
             idle_entries: false,
+            interrupts: false,
             deadline_writes: false,
             device: "/dev/vda".into(),
             pattern: Pattern::Random,
@@ -75,6 +78,7 @@ impl Options {
             let switch = match flag.as_str() {
                 "--all-guests" => Some(&mut options.all_guests),
                 "--idle-entries" => Some(&mut options.idle_entries),
+                "--interrupts" => Some(&mut options.interrupts),
                 "--deadline-writes" => Some(&mut options.deadline_writes),
                 _ => None,
             };

@@ -4,6 +4,7 @@
 use super::{
     common::Common,
     crowd::{self, Crowds},
+    mileage::{self, Tables},
     noise::{self, Isolated},
 };
 use crate::{
@@ -222,6 +223,9 @@ impl Bench {
             _ if self.name == noise::BENCH => {
                 let isolated = Isolated::of(&results);
                 self.options.format.print(&isolated, || terminal::isolated(&results))?;
+            }
+            _ if self.name == mileage::BENCH => {
+                self.options.format.print(&Tables::of(&results), || terminal::mileage(&results))?;
             }
             (Written::File, [one]) => self.options.format.print(one, || text(&results))?,
             _ => self.options.format.print(&results, || text(&results))?,

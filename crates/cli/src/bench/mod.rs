@@ -4,6 +4,7 @@
 mod common;
 mod crowd;
 mod measure;
+mod mileage;
 mod noise;
 mod paper;
 mod programs;
@@ -14,6 +15,7 @@ use crate::{errors::usage, input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
 use crowd::Crowds;
+use mileage::Tables;
 use noise::Isolated;
 use paratick_core::results::Results;
 use paratick_view::terminal;
@@ -63,6 +65,14 @@ pub enum Verb {
     /// the exit code is 1.  Results go to a folder, one file for each host and isolation.
     /// docs/noise.md says how to read the tables.
     Noise(noise::Noise),
+    /// Measure an idle guest of 2 vCPUs as a paper of 2007 did: by mode, sampler and clock device
+    ///
+    /// Tables 1 to 4 of "Getting maximum mileage out of tickless", with VM exits beside interrupts:
+    /// every tick mode; a timer that samples, deferrable or not; and clock devices from the PIT to
+    /// the TSC deadline.  `--kernel 6.12-hz1000` measures at another tick rate; `bench show` takes
+    /// the files of several.  Results go to a folder, one file for each kind of guest.
+    /// docs/idle.md says how to read the tables.
+    IdleTables(workloads::IdleTables),
     /// Trace one idle cycle in every tick mode: which exit happens when
     ///
     /// Boots one host and in it a guest of each mode in turn.  The host traces a workload that goes
@@ -89,7 +99,7 @@ pub enum Verb {
     /// Summaries and comparisons are computed again by today's rules, whichever version wrote the
     /// file.
     Show {
-        /// As any of the benches wrote it; of `bench idle` and `noise` several
+        /// As any of the benches wrote it; of `bench idle`, `noise` or `idle-tables` several
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
@@ -104,6 +114,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Polling(options) => workloads::polling(options),
         Verb::Idle(options) => workloads::idle(options),
         Verb::Noise(options) => noise::run(options),
+        Verb::IdleTables(options) => workloads::idle_tables(options),
         Verb::Paper(options) => paper::run(options),
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),
@@ -126,13 +137,19 @@ fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
         format.print(&Isolated::of(&all), || terminal::isolated(&all))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if all.iter().all(|results| results.bench == mileage::BENCH) {
+        let all: Vec<&Results> = all.iter().collect();
+        format.print(&Tables::of(&all), || terminal::mileage(&all))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let [results] = &all[..] else {
         return Err(usage(format!(
             "{} files are too many to show at once\n\
-             hint: give one, or several of bench {} or {}; `paratick report` takes any",
+             hint: give one, or several of bench {}, {} or {}; `paratick report` takes any",
             files.len(),
             crowd::BENCH,
-            noise::BENCH
+            noise::BENCH,
+            mileage::BENCH
         )));
     };
     show_one(results, format)

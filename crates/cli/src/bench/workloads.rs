@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench quick`, `table1`, `polling` and `idle`: workloads of the lab's own.
+//! `paratick bench quick`, `table1`, `polling`, `idle` and `idle-tables`: workloads of the lab's
+//! own.
 
 use super::{
     common::{each_once, Common},
@@ -13,6 +14,7 @@ use anyhow::Result;
 use clap::Args;
 use paratick_core::{
     catalogue::{
+        idle_tables::{self, Part},
         sets::{self, Scale as SetScale},
         workloads,
     },
@@ -77,6 +79,24 @@ pub struct Idle {
     common: Common,
 }
 
+#[derive(Args)]
+pub struct IdleTables {
+    /// What to measure: modes (Table 1), sampler (Table 2), clocks (Tables 3 and 4; the last of
+    /// them, today's, is among the modes)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "modes,sampler,clocks"
+    )]
+    parts: Vec<Part>,
+    /// Measure less: one boot of each, for a shorter time
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
 pub fn quick(options: Quick) -> Result<ExitCode> {
     each_once(&options.workloads)?;
     let set = sets::quick(options.size.vcpus, options.workloads);
@@ -111,4 +131,12 @@ pub fn idle(options: Idle) -> Result<ExitCode> {
     once(guests, "number of guests", "--guests")?;
     let sets = sets::idle(guests, scale);
     Bench::new(options.common, "idle", sets, Written::Folder)?.run()
+}
+
+pub fn idle_tables(options: IdleTables) -> Result<ExitCode> {
+    let names: Vec<_> = options.parts.iter().map(|part| part.name()).collect();
+    once(&names, "part", "--parts")?;
+    let scale = if options.quick { SetScale::Quick } else { SetScale::Full };
+    let sets = idle_tables::idle_tables(&options.parts, scale);
+    Bench::new(options.common, idle_tables::BENCH, sets, Written::Folder)?.run()
 }

@@ -44,6 +44,7 @@ pub enum Doing {
     Running(u32),
     CountingIdleEntries,
     RecordingHalts,
+    RecordingWakeups,
     RunningNatively,
 }
 
@@ -80,6 +81,9 @@ impl fmt::Display for Fault {
                     write!(f, "counting idle entries of {workload}: {why}")
                 }
                 Doing::RecordingHalts => write!(f, "recording halts of {workload}: {why}"),
+                Doing::RecordingWakeups => {
+                    write!(f, "recording what wakes {workload}: {why}")
+                }
                 Doing::RunningNatively => write!(f, "running {workload} on the host: {why}"),
             },
             Fault::GivenUp => f.write_str("given up: the last guests all failed"),

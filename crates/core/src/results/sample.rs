@@ -2,7 +2,9 @@
 //! What one run of a workload came to.
 
 use super::problem::Fault;
-use crate::{exits::Counts, noise::NoiseSample, pcpu::Pcpu};
+use crate::{
+    exits::Counts, interrupts::Interrupts, noise::NoiseSample, pcpu::Pcpu, wakeups::Woken,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,6 +42,12 @@ pub struct Sample {
     /// Of a guest that is busy sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSample>,
+    /// What the guest's own kernel counted; empty where it was not asked.
+    #[serde(default, skip_serializing_if = "Interrupts::is_empty")]
+    pub guest_interrupts: Interrupts,
+    /// What woke the guest in another run of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken: Option<Woken>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,

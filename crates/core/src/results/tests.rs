@@ -3,9 +3,11 @@ use super::*;
 use crate::exits::Counts;
 use crate::{
     cause::Cause,
+    clock_device::ClockDevice,
     noise::{Moment, NoiseSample},
     pcpu::Pcpu,
     stats::Verdict,
+    wakeups::Woken,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -264,16 +266,32 @@ fn the_document_describes_every_field_and_no_other() {
     results.plan.one_window = true;
     results.plan.isolation = Some(Isolation::Both);
     results.plan.host_cpus = Some(4);
+    results.plan.clock_device = ClockDevice::Pit;
+    results.plan.sampler = Some(Sampler::default());
+    results.plan.records_wakeups = true;
     let sample = &mut results.cells[0].readings.exits.samples[0];
     sample.pcpus = vec![Pcpu::default()];
     let moments = vec![Moment::default()];
     sample.noise = Some(NoiseSample { moments, ..NoiseSample::default() });
+    sample.guest_interrupts = [("LOC".to_string(), 1)].into();
+    sample.woken = Some(woken());
     names(&serde_json::to_value(results).unwrap(), "", &mut written);
     let missing: Vec<_> = written.difference(&described).collect();
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
     let stale: Vec<_> = described.difference(&written).collect();
     assert!(stale.is_empty(), "only in docs/results.md: {stale:?}");
     assert!(document.contains(SCHEMA));
+}
+
+fn woken() -> Woken {
+    serde_json::from_str(
+        r#"{"window_ns": 1, "timer_events": 1, "idle_entries": 1, "idle_ns": 1,
+            "recorded_exits": 1, "unexplained": 0,
+            "offenders": [{"source": "tick", "process": "x", "class": "hard", "expiries": 1,
+                "wakeups": 1, "exits": 1}],
+            "sampled": {"expiries": 1, "wakeups": 1, "exits": 1, "late_ns": [1]}}"#,
+    )
+    .unwrap()
 }
 
 fn cycle() -> IdleCycle {
@@ -291,7 +309,7 @@ fn cycle() -> IdleCycle {
 
 /// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
 fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 17] = [
+    const MAPS: [&str; 18] = [
         "by_reason",
         "by_cause",
         "exits_by_cause",
@@ -300,6 +318,7 @@ fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
         "msr_writes",
         "metrics",
         "rcu_callbacks",
+        "guest_interrupts",
         "guests",
         "interrupts",
         "kernel_config",

@@ -2,16 +2,20 @@
 //! What wakes an idle guest, and what each wake-up costs in exits (docs/idle.md).
 
 mod knobs;
+mod lateness;
 mod offenders;
 mod recording;
 mod replay;
 mod rounds;
+mod woken;
 
 pub use knobs::{advice, Advice, Knob, NoKnob, Trial};
+pub use lateness::{lateness, Lateness};
 pub use offenders::{offenders, summary, Offender, Summary};
-pub use recording::{Class, Event, GuestWakeups, Irq, Process, Timer, What};
+pub use recording::{Class, Event, GuestWakeups, Irq, Late, Process, Timer, What};
 pub use replay::{with_slack, Saving};
 pub use rounds::{rounds, Round, Source};
+pub use woken::{Sampled, Waker, Woken};
 
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,9 @@ pub enum What {
     /// A timer expires.
     Expiry {
         timer: Timer,
+        /// None where its start was not seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        late: Option<Late>,
     },
     /// A work is queued.
     Work {
@@ -59,6 +62,16 @@ pub enum What {
     Ipi {
         to: u32,
     },
+}
+
+/// By how much a timer expired after the time that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// Negative: too early.
+    pub ns: i64,
+    /// What its class allows: its slack, or where the timer wheel rounds it to; none: anything, or
+    /// the kernel does not tell.
+    pub allowed_ns: Option<u64>,
 }
 
 /// An interrupt that is no device's.

@@ -42,7 +42,7 @@ struct Chain {
 pub fn with_slack(guest: &GuestWakeups, rounds: &[Round], slack_ns: u64) -> Saving {
     let window = guest.begin_ns..guest.end_ns;
     let name = |event: &Event| match &event.what {
-        What::Expiry { timer } if timer.class == Class::Slack => {
+        What::Expiry { timer, .. } if timer.class == Class::Slack => {
             timer.process.as_ref().map(|process| (process.pid, process.name.clone()))
         }
         _ => None,

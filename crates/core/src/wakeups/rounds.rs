@@ -184,7 +184,7 @@ fn woke<'a>(events: &[&'a Event]) -> Option<&'a Event> {
 fn timers(events: &[&Event]) -> Vec<Timer> {
     let mut timers = Vec::new();
     for (index, event) in events.iter().enumerate() {
-        let What::Expiry { timer } = &event.what else { continue };
+        let What::Expiry { timer, .. } = &event.what else { continue };
         let queued = match events.get(index + 1).map(|next| &next.what) {
             Some(What::Work { function }) if timer.function.contains("work") => Some(function),
             _ => None,

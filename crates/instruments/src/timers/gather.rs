@@ -7,7 +7,7 @@ use super::raw::{
     WAKE_WHEEL, WAKE_WORK, WHEEL_DEFERRABLE,
 };
 use crate::{bpf::name, symbols::Symbols};
-use paratick_core::wakeups::{Class, Event, Irq, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Late, Process, Timer, What};
 use std::collections::BTreeMap;
 
 /// In the order of time.
@@ -45,6 +45,7 @@ fn what(one: &Wake, armed: &Wake, symbols: &Symbols, hz: Option<u64>) -> What {
                 class: class(armed, hz),
                 process: process(armed),
             },
+            late: late(one, hz),
         },
         WAKE_WORK => What::Work { function: symbols.name(one.function) },
         WAKE_WAKING => What::Waking { task: one.number, by: text() },
@@ -76,6 +77,21 @@ fn class(one: &Wake, hz: Option<u64>) -> Class {
         _ if hz.is_some_and(skewed) => Class::Rounded,
         _ => Class::Hard,
     }
+}
+
+/// How late it is, and may be; by jiffies where it is of the wheel.
+fn late(one: &Wake, hz: Option<u64>) -> Option<Late> {
+    if one.known == 0 {
+        return None;
+    }
+    let since = |then: u64| one.now.wrapping_sub(then) as i64;
+    if one.kind == WAKE_HRTIMER {
+        return Some(Late { ns: since(one.expires), allowed_ns: Some(one.slack_ns) });
+    }
+    let jiffy = 1_000_000_000 / hz?;
+    let bucket = (one.bucket != 0 && one.flags & WHEEL_DEFERRABLE == 0)
+        .then(|| one.bucket.saturating_sub(one.expires) * jiffy);
+    Some(Late { ns: since(one.expires) * jiffy as i64, allowed_ns: bucket })
 }
 
 fn process(one: &Wake) -> Option<Process> {

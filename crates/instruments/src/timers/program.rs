@@ -49,6 +49,7 @@ const FIELDS: &[Field] = &[
     ("hrstart_soft_at", "timer/hrtimer_start", "softexpires", 8),
     ("hrexpire_timer_at", "timer/hrtimer_expire_entry", "hrtimer", 8),
     ("hrexpire_function_at", "timer/hrtimer_expire_entry", "function", 8),
+    ("hrexpire_now_at", "timer/hrtimer_expire_entry", "now", 8),
     ("work_function_at", "workqueue/workqueue_queue_work", "function", 8),
     ("idle_state_at", "power/cpu_idle", "state", 4),
     ("irq_number_at", "irq/irq_handler_entry", "irq", 4),
@@ -69,6 +70,10 @@ pub fn load() -> Result<Ebpf> {
     let mut offsets = bpf::field_offsets(&tracefs, FIELDS).context(WHAT)?;
     if tracefs.has(IPI) {
         offsets.extend(bpf::field_offsets(&tracefs, IPI_FIELDS).context(WHAT)?);
+    }
+    // Linux 6.4
+    if let Ok(bucket) = tracefs.format("timer/timer_start")?.offset("bucket_expiry", 8) {
+        offsets.push(("start_bucket_at", bucket));
     }
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
     bpf::attach(&mut ebpf, events)?;

@@ -4,7 +4,7 @@ use super::{
     raw::{Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_WHEEL, WHEEL_DEFERRABLE},
 };
 use crate::symbols::Symbols;
-use paratick_core::wakeups::{Class, Event, Irq, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Late, Process, Timer, What};
 
 fn wake(kind: u32, at_ns: u64) -> Wake {
     // SAFETY: plain numbers.
@@ -14,7 +14,7 @@ fn wake(kind: u32, at_ns: u64) -> Wake {
 fn timers(records: &[Wake]) -> Vec<Timer> {
     let symbols = Symbols::parse("ffffffff81000000 t mine\n");
     let timer = |event: Event| match event.what {
-        What::Expiry { timer } => timer,
+        What::Expiry { timer, .. } => timer,
         other => panic!("{other:?}"),
     };
     gather(records, &symbols).into_iter().map(timer).collect()
@@ -36,6 +36,28 @@ fn a_timer_of_the_wheel_is_rounded_if_it_is_due_on_a_full_second() {
     let late = Wake { flags: WHEEL_DEFERRABLE, ..all[1] };
     assert_eq!(timers(&[late])[0].class, Class::Deferrable);
     assert_eq!(timers(&[late])[0].function, "mine");
+}
+
+#[test]
+fn lateness_is_in_jiffies_of_the_wheel_and_else_in_ns() {
+    let late = |records: &[Wake]| -> Vec<Option<Late>> {
+        let of = |event: Event| match event.what {
+            What::Expiry { late, .. } => late,
+            other => panic!("{other:?}"),
+        };
+        gather(records, &Symbols::parse("")).into_iter().map(of).collect()
+    };
+    // 250 jiffies a second.
+    let begin = wheel(0, 1_000, 999);
+    let end = Wake { bucket: 1_252, ..wheel(1_000_000_000, 1_250, 1_248) };
+    let [early, of_wheel] = [(4_000_000, None), (8_000_000, Some(16_000_000))]
+        .map(|(ns, allowed_ns)| Some(Late { ns, allowed_ns }));
+    assert_eq!(late(&[begin, end]), [early, of_wheel]);
+    let deferrable = Wake { flags: WHEEL_DEFERRABLE, ..end };
+    assert_eq!(late(&[begin, deferrable])[1].unwrap().allowed_ns, None);
+    let high = Wake { known: 1, now: 90, expires: 100, slack_ns: 5, ..wake(WAKE_HRTIMER, 3) };
+    assert_eq!(late(&[high]), [Some(Late { ns: -10, allowed_ns: Some(5) })]);
+    assert_eq!(late(&[Wake { known: 0, ..high }]), [None]);
 }
 
 #[test]

@@ -56,6 +56,7 @@ fn all() -> impl Iterator<Item = Source> {
             source("polling", "halt polling"),
             source("idle", "idle guests side by side"),
             source("noise", "the noise of a busy guest"),
+            source("idle-tables", "an idle guest by mode, sampler and clock device"),
         ])
 }
 

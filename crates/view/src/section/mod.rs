@@ -12,6 +12,7 @@ mod explain;
 mod idle_entries;
 mod isolated;
 mod method;
+mod mileage;
 mod polling;
 mod quick;
 mod relative;
@@ -32,6 +33,7 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(polling::section(selection));
     sections.extend(crowd::section(selection));
     sections.extend(isolated::section(selection));
+    sections.extend(mileage::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
 }

@@ -10,6 +10,7 @@ pub mod halts;
 pub mod idle;
 pub mod isolated;
 pub mod latency;
+pub mod mileage;
 pub mod noise;
 pub mod polling;
 pub mod printed;

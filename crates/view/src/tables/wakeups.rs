@@ -8,7 +8,7 @@ use crate::{
 use paratick_core::{
     cause::Cause,
     noise::{Absence, Class},
-    wakeups::{Advice, Knob, Offender, Saving, Source, Summary, Trial},
+    wakeups::{self as timers, Advice, Knob, Lateness, Offender, Saving, Source, Summary, Trial},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,6 +134,28 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
     if let Some(more) = offenders.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         table.note(format!("{} more wake it less; JSON has them.", plural(more, "source")));
     }
+    table
+}
+
+/// By how much timers expire late, for each class.
+pub fn lateness(all: &BTreeMap<timers::Class, Lateness>) -> Table {
+    let columns = ["Class", "Expiries", "Early", "Late, median", "at most", "Beyond"];
+    let mut table = Table::new("How late timers were", columns);
+    for (class, late) in all {
+        let cells = [
+            count(late.expiries as f64),
+            count(late.early as f64),
+            nanos(late.median_ns),
+            nanos(late.most_ns),
+            or_nothing(late.beyond_ns, nanos),
+        ];
+        table.row(class.to_string(), cells);
+    }
+    table.note(
+        "Late: after the time that was asked for; timers of the wheel in full jiffies. Beyond: by \
+         how much one was later than its slack, or than where the wheel rounds it to. The \
+         scheduler's tick is among them.",
+    );
     table
 }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tables 1 to 4 of "Getting maximum mileage out of tickless" (OLS 2007): an idle guest of two
+//! vCPUs, or of one, a set for each clock device and for each setting of the sampler.
+
+use super::{
+    mileage::SAMPLER_PERIOD_US,
+    sets::{modes, CpuTime, Scale, Set},
+};
+use crate::{
+    clock_device::{ClockDevice, CLOCK_DEVICES},
+    mode::TickMode::{self, *},
+    results::{Plan, PlannedWorkload, Sampler},
+    size::Size,
+    workload,
+};
+use std::str::FromStr;
+
+pub const BENCH: &str = "idle-tables";
+const VCPUS: u32 = 2;
+const MEMORY: Size = Size::mib(256);
+/// For how long it idles, in ms, and quickly.
+const WINDOW: [u64; 2] = [10_000, 4000];
+const ROUNDS: [u32; 2] = [4, 1];
+/// In each thread, in millions of loops: a second.
+const BUSY: u64 = 250;
+
+/// What one can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Table 1, and the topmost of the clock devices.
+    Modes,
+    /// Table 2.
+    Sampler,
+    /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of
+    /// several CPUs it is the broadcast's.
+    Clocks,
+}
+
+impl Part {
+    pub const ALL: [Part; 3] = [Part::Modes, Part::Sampler, Part::Clocks];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Modes => "modes",
+            Part::Sampler => "sampler",
+            Part::Clocks => "clocks",
+        }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Part::ALL.into_iter().find(|part| part.name() == text).ok_or_else(|| {
+            let names = Part::ALL.map(Part::name).join(", ");
+            format!("no such part\nhint: the parts are {names}")
+        })
+    }
+}
+
+pub fn idle_tables(parts: &[Part], scale: Scale) -> Vec<Set> {
+    Part::ALL
+        .into_iter()
+        .filter(|part| parts.contains(part))
+        .flat_map(|part| of(part, scale))
+        .collect()
+}
+
+fn of(part: Part, scale: Scale) -> Vec<Set> {
+    match part {
+        Part::Modes => vec![set("modes", &TickMode::ALL, scale)],
+        Part::Sampler => [(false, "sampler"), (true, "sampler-deferrable")]
+            .map(|(deferrable, name)| {
+                let mut set = set(name, &[TicklessStop, Tickless, Paratick], scale);
+                let sampler = Sampler { period_us: SAMPLER_PERIOD_US, deferrable };
+                set.plan.sampler = Some(sampler);
+                set.plan.workloads.push(planned("cpu", BUSY));
+                set
+            })
+            .into(),
+        Part::Clocks => {
+            let devices = CLOCK_DEVICES.iter().map(|row| row.device);
+            let each = devices.flat_map(|device| [1, VCPUS].map(|vcpus| (device, vcpus)));
+            // Today's is among the modes.
+            let others = each.filter(|(device, vcpus)| !(device.is_default() && *vcpus == VCPUS));
+            others.map(|(device, vcpus)| clock(device, vcpus, scale)).collect()
+        }
+    }
+}
+
+fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {
+    let mut set = set(format!("{device}-{vcpus}"), &[TicklessStop, Tickless], scale);
+    set.plan.clock_device = device;
+    set.plan.vcpus = vcpus;
+    set
+}
+
+fn set(name: impl Into<String>, ticks: &[TickMode], scale: Scale) -> Set {
+    let quick = usize::from(scale == Scale::Quick);
+    let idle = planned("idle", WINDOW[quick]);
+    let plan = Plan {
+        one_window: true,
+        records_wakeups: true,
+        ..Plan::new(VCPUS, modes(ticks), [idle], ROUNDS[quick], 1)
+    };
+    Set {
+        takes: Some(CpuTime::of(15.0, 6.0)),
+        // What one CPU does must not make the other one's timers late.
+        parallel_clock: true,
+        ..Set::new(BENCH, name, plan, MEMORY)
+    }
+}
+
+fn planned(name: &str, work: u64) -> PlannedWorkload {
+    let known = workload::find(name).expect("a test holds both together");
+    PlannedWorkload::of(known, work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_file_has_a_name_of_its_own_and_is_about_another_guest() {
+        for scale in [Scale::Quick, Scale::Full] {
+            let sets = idle_tables(&Part::ALL, scale);
+            let names: BTreeSet<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+            assert_eq!(names.len(), sets.len());
+            let mut guests: Vec<_> = sets
+                .iter()
+                .map(|set| (set.plan.vcpus, set.plan.clock_device, set.plan.sampler))
+                .collect();
+            guests.dedup();
+            assert_eq!(guests.len(), sets.len());
+        }
+        assert_eq!(idle_tables(&[Part::Sampler], Scale::Quick).len(), 2);
+    }
+
+    #[test]
+    fn a_part_is_read_as_it_is_written() {
+        for part in Part::ALL {
+            assert_eq!(part.name().parse(), Ok(part));
+        }
+        assert!("table1".parse::<Part>().unwrap_err().contains("hint: "));
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a bench keeps of a recording of wake-ups.
+
+use super::{
+    offenders::{offenders, summary},
+    recording::{GuestWakeups, Timer, What},
+    rounds::{rounds, Source},
+};
+use crate::noise::HostNoise;
+use serde::{Deserialize, Serialize};
+
+/// Those that wake it most.
+const KEPT: usize = 12;
+
+/// A window of a guest, recorded from both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Woken {
+    pub window_ns: u64,
+    /// Timers that expired, without the tick's own.
+    pub timer_events: u64,
+    /// How often a CPU became idle, and for how long in all.
+    pub idle_entries: u64,
+    pub idle_ns: u64,
+    pub recorded_exits: u64,
+    /// Of these, nobody knows why.
+    pub unexplained: u64,
+    /// The costliest first.
+    pub offenders: Vec<Waker>,
+    /// Of the timer that the lab's kernel samples with; none where that is off.
+    pub sampled: Option<Sampled>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waker {
+    pub source: String,
+    pub process: Option<String>,
+    pub class: Option<String>,
+    pub expiries: u64,
+    pub wakeups: u64,
+    pub exits: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampled {
+    pub expiries: u64,
+    pub wakeups: u64,
+    pub exits: u64,
+    /// How late each expiry was, in the order of time; in full jiffies.
+    pub late_ns: Vec<u64>,
+}
+
+/// What the kernel calls the lab's sampler (kernel/series/lab).
+const SAMPLER: &str = "lab_sampler_fn";
+
+impl Woken {
+    /// `process` is the guest's VMM on the host.
+    pub fn of(guest: &GuestWakeups, host: &HostNoise, process: u32) -> Woken {
+        let rounds = rounds(guest, Some((host, process)));
+        let sums = summary(guest, &rounds);
+        let offenders = offenders(&rounds);
+        let window = guest.begin_ns..guest.end_ns;
+        let within = || guest.events.iter().filter(|event| window.contains(&event.at_ns));
+        let is_sampler = |timer: &Timer| timer.function == SAMPLER;
+        let mut sampled: Option<Sampled> = None;
+        for event in within() {
+            let What::Expiry { timer, late } = &event.what else { continue };
+            if is_sampler(timer) {
+                let late = late.map(|late| late.ns.max(0) as u64);
+                sampled.get_or_insert_default().late_ns.extend(late);
+            }
+        }
+        for one in &offenders {
+            let Source::Timer { timer } = &one.source else { continue };
+            if is_sampler(timer) {
+                let sampled = sampled.get_or_insert_default();
+                sampled.expiries += one.expiries;
+                sampled.wakeups += one.wakeups;
+                sampled.exits += one.all_exits();
+            }
+        }
+        let kept = offenders.iter().take(KEPT).map(|one| Waker {
+            source: one.source.to_string(),
+            process: one.source.process().map(|process| process.name.clone()),
+            class: match &one.source {
+                Source::Timer { timer } => Some(timer.class.to_string()),
+                _ => None,
+            },
+            expiries: one.expiries,
+            wakeups: one.wakeups,
+            exits: one.all_exits(),
+        });
+        Woken {
+            window_ns: sums.window_ns,
+            timer_events: sums.timer_events,
+            idle_entries: sums.idle_entries,
+            idle_ns: sums.idle_ns,
+            recorded_exits: sums.all_exits(),
+            unexplained: sums.unexplained,
+            offenders: kept.collect(),
+            sampled,
+        }
+    }
+}

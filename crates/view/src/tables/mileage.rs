@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An idle guest beside the tables of 2007: by mode, with a sampler, and by clock device.
+
+use crate::{
+    change::{self, Change},
+    number::{self, count, decimal, nanos},
+    table::Table,
+};
+use paratick_core::{
+    catalogue::mileage::{Printed, ERRORS},
+    clock_device::{ClockDevice, CLOCK_DEVICES},
+    mode::{Mode, Polling, TickMode},
+    results::{mileage_observations, Measure, Mileage, Row, Rung},
+    stats::{self, Summary},
+};
+
+pub fn tables(all: &Mileage) -> Vec<Table> {
+    let tables = [modes, sampler, served, clocks, steps];
+    tables.iter().map(|table| table(all)).filter(|table| !table.is_empty()).collect()
+}
+
+/// ` at 250 Hz`, where that is known.
+pub fn at(all: &Mileage) -> String {
+    all.hz.map_or(String::new(), |hz| format!(" at {hz}"))
+}
+
+fn columns(more: &[Measure]) -> impl Iterator<Item = String> + '_ {
+    let names = Measure::MAIN.iter().chain(more).map(|measure| measure.name().to_string());
+    ["Guest".to_string()].into_iter().chain(names)
+}
+
+fn cell(measure: Measure, summary: Option<Summary>) -> String {
+    number::interval(summary, if measure == Measure::Residency { count } else { decimal })
+}
+
+fn cells(row: &Row, more: &[Measure]) -> Vec<String> {
+    let all = Measure::MAIN.iter().chain(more);
+    all.map(|measure| cell(*measure, row.summary(*measure))).collect()
+}
+
+/// The rows of a table of 2007, with nothing in the columns that it has not.
+fn printed(table: &mut Table, number: u8, more: usize) {
+    table.group(format!("Printed in Table {number}: two cores of a laptop at 1000 Hz"));
+    for one in Printed::of(number) {
+        let events = format!("{} (“{}”)", one.events, one.events_printed);
+        let mut cells = vec![count(one.interrupts), events, count(one.residency_us)];
+        cells.resize(Measure::MAIN.len() + more, number::NOTHING.into());
+        table.row(one.row, cells);
+    }
+}
+
+const UNITS: &str =
+    "Medians of all boots with their intervals; all but “Idle for” and “Exits per event” are for a \
+    second. Interrupts: of the guest, as vmstat shows them. Timer events: without the tick's own. \
+    Idle for: on average, each time that a CPU becomes idle. M instructions: of host and guest. \
+    Timer events and “Idle for” are from a second window of the same boot, in which they were \
+    recorded.";
+
+pub fn modes(all: &Mileage) -> Table {
+    let mut table = Table::new(format!("An idle guest, by mode{}", at(all)), columns(&[]));
+    let rows = all.rows.iter().filter(|row| is_plain(row.rung));
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return table;
+    }
+    printed(&mut table, 1, 0);
+    table.group("Here");
+    for row in rows {
+        table.row(row.rung.mode.to_string(), cells(row, &[]));
+    }
+    table.note(UNITS);
+    ERRORS.iter().for_each(|error| table.note(*error));
+    table
+}
+
+fn is_plain(rung: Rung) -> bool {
+    rung.vcpus == 2 && rung.clock_device.is_default() && rung.deferrable_sampler.is_none()
+}
+
+const SAMPLER: [Measure; 3] =
+    [Measure::SamplerExpiries, Measure::SamplerWakeUps, Measure::SamplerExits];
+
+pub fn sampler(all: &Mileage) -> Table {
+    let caption = format!("With a timer that samples on each CPU, in a second{}", at(all));
+    let mut table = Table::new(caption, columns(&SAMPLER));
+    let rows: Vec<_> =
+        all.rows.iter().filter(|row| row.rung.deferrable_sampler.is_some()).collect();
+    if rows.is_empty() {
+        return table;
+    }
+    printed(&mut table, 2, SAMPLER.len());
+    for deferrable in [false, true] {
+        table.group(if deferrable { "Here, deferrable" } else { "Here, not deferrable" });
+        for row in rows.iter().filter(|row| row.rung.deferrable_sampler == Some(deferrable)) {
+            table.row(row.rung.mode.to_string(), cells(row, &SAMPLER));
+        }
+    }
+    table.note(
+        "The sampler stands for the timer of 2007's ondemand governor. It expires as often as what \
+         the flag removed there (60.60 − 17.17 events a second, on two CPUs): 43.4 times. “It \
+         wakes a CPU”: that often it was what ended an idle period. Where another timer was due in the \
+         same interrupt, that one did.",
+    );
+    table
+}
+
+/// How late the sampler is while idle, and how often it expires while busy.
+pub fn served(all: &Mileage) -> Table {
+    let caption = format!("When the sampler is served{}", at(all));
+    let columns = ["Guest", "Late, median", "99 %", "at most", "Expires, busy", "Due"];
+    let mut table = Table::new(caption, columns);
+    for deferrable in [false, true] {
+        table.group(if deferrable { "Deferrable" } else { "Not deferrable" });
+        let its = |row: &&Row| row.rung.deferrable_sampler == Some(deferrable);
+        for row in all.rows.iter().filter(its) {
+            let late = row.sampler_late();
+            let at = |share: f64| {
+                let place = ((late.len() as f64 * share) as usize).min(late.len().max(1) - 1);
+                number::or_nothing(late.get(place).copied(), nanos)
+            };
+            let busy = row.busy.and_then(|cell| {
+                stats::summarize(&mileage_observations(cell, Measure::SamplerExpiries))
+            });
+            let due = row.results.plan.sampler.map(|sampler| {
+                f64::from(row.results.plan.vcpus) * 1e6 / f64::from(sampler.period_us)
+            });
+            table.row(
+                row.rung.mode.to_string(),
+                [
+                    at(0.5),
+                    at(0.99),
+                    at(1.0),
+                    number::interval(busy, decimal),
+                    number::or_nothing(due, decimal),
+                ],
+            );
+        }
+    }
+    table.note(
+        "Late: in an idle guest, by how many jiffies it expires after the one it was due in, as a \
+         time; one is what the timer wheel takes at least. Busy: expiries in a second of all vCPUs \
+         while both compute, in a window of a second.",
+    );
+    table
+}
+
+const LADDER: [Measure; 3] = [Measure::ArmExits, Measure::IoExits, Measure::IpiExits];
+
+pub fn clocks(all: &Mileage) -> Table {
+    let caption = format!("By clock device, the worst of 2007 first{}", at(all));
+    let mut table = Table::new(caption, columns(&LADDER));
+    if all.rows.iter().all(|row| row.rung.vcpus == 2 && row.rung.clock_device.is_default()) {
+        return table;
+    }
+    printed(&mut table, 3, LADDER.len());
+    printed(&mut table, 4, LADDER.len());
+    for vcpus in [1, 2] {
+        for mode in [TickMode::TicklessStop, TickMode::Tickless] {
+            let who = number::plural(vcpus as usize, "vCPU");
+            table.group(format!("Here, {who}, {}", mode.name()));
+            for device in CLOCK_DEVICES.map(|row| row.device) {
+                let row = all.row(Rung { vcpus, ..rung(device, mode) });
+                let cells = row.map(|row| cells(row, &LADDER));
+                table.row(device.name(), cells.unwrap_or(none(&LADDER)));
+            }
+        }
+    }
+    table.group("Here, 2 vCPUs, virtual ticks over tsc-deadline");
+    for mode in [TickMode::ParatickTicks, TickMode::Paratick] {
+        let row = all.row(rung(ClockDevice::default(), mode));
+        row.into_iter().for_each(|row| table.row(mode.name(), cells(row, &LADDER)));
+    }
+    for row in CLOCK_DEVICES {
+        table.note(format!("`{}`: {}.", row.name, row.about));
+    }
+    table.note(
+        "Arm, I/O and IPI: exits by these causes. A shared device wakes a vCPU that is alone by \
+         itself, one-shot. With two, this kernel keeps it periodic, since a CPU whose own timer is \
+         a dummy cannot stop its tick: no dynamic ticks, whatever the mode. 2007's kernels could, \
+         by a broadcast in deep idle states, which a VM has not.",
+    );
+    table
+}
+
+/// A row that was not measured.
+fn none(more: &[Measure]) -> Vec<String> {
+    vec![number::NOTHING.into(); Measure::MAIN.len() + more.len()]
+}
+
+/// Of two vCPUs, without a sampler.
+fn rung(clock_device: ClockDevice, tick: TickMode) -> Rung {
+    Rung { vcpus: 2, clock_device, deferrable_sampler: None, mode: plain(tick) }
+}
+
+fn plain(tick: TickMode) -> Mode {
+    Mode { tick, poll: Polling::Off }
+}
+
+/// What a step of 2007 changed, and what it changes here.
+struct Step {
+    name: String,
+    /// The table, and which of its rows is the first.
+    printed: Option<u8>,
+    from: Rung,
+    to: Rung,
+}
+
+fn all_steps() -> Vec<Step> {
+    let deadline = ClockDevice::TscDeadline;
+    let step = |name: &str, printed, from, to| Step { name: name.into(), printed, from, to };
+    let sampler =
+        |deferrable, tick| Rung { deferrable_sampler: Some(deferrable), ..rung(deadline, tick) };
+    let mut steps = Vec::new();
+    use TickMode::*;
+    let of = |tick| rung(deadline, tick);
+    steps.push(step("ticks → tickless", Some(1), of(Periodic), of(TicklessStop)));
+    steps.push(step(
+        "+ deferrable",
+        Some(2),
+        sampler(false, TicklessStop),
+        sampler(true, TicklessStop),
+    ));
+    let mut devices = CLOCK_DEVICES.iter().map(|row| row.device).peekable();
+    while let (Some(one), Some(next)) = (devices.next(), devices.peek()) {
+        for vcpus in [1, 2] {
+            // Table 3 is about a device that serves alone, Table 4 about one for each CPU.
+            let printed = match (one, vcpus) {
+                (ClockDevice::Pit, 1) => Some(3),
+                (ClockDevice::Hpet, 2) => Some(4),
+                _ => None,
+            };
+            let of = |device| Rung { vcpus, ..rung(device, TicklessStop) };
+            let who = number::plural(vcpus as usize, "vCPU");
+            let name = format!("{one} → {next}, {who}");
+            steps.push(step(&name, printed, of(one), of(*next)));
+        }
+    }
+    steps.push(step("tickless-stop → tickless", None, of(TicklessStop), of(Tickless)));
+    steps.push(step("tickless → paratick-ticks", None, of(Tickless), of(ParatickTicks)));
+    steps.push(step("paratick-ticks → paratick", None, of(ParatickTicks), of(Paratick)));
+    steps.push(step("ticks → paratick", None, of(Periodic), of(Paratick)));
+    for (name, tick) in [("tickless", Tickless), ("paratick", Paratick)] {
+        let name = format!("+ deferrable, in {name}");
+        steps.push(Step {
+            name,
+            printed: None,
+            from: sampler(false, tick),
+            to: sampler(true, tick),
+        });
+    }
+    steps
+}
+
+const STEPS: [Measure; 5] = {
+    use Measure::*;
+    [Interrupts, Events, Residency, Exits, Instructions]
+};
+
+pub fn steps(all: &Mileage) -> Table {
+    let caption = format!("What each step changes{}", at(all));
+    let head = STEPS.iter().map(|measure| measure.name().to_string());
+    let mut table = Table::new(caption, ["Step".to_string()].into_iter().chain(head));
+    for step in all_steps() {
+        let compared = STEPS.map(|measure| all.step(step.from, step.to, measure));
+        if compared.iter().all(Option::is_none) {
+            continue;
+        }
+        table.group(step.name);
+        if let Some(number) = step.printed {
+            let rows: Vec<&Printed> = Printed::of(number).collect();
+            let of = |value: fn(&Printed) -> f64| number::change(value(rows[1]) / value(rows[0]));
+            let printed = [
+                of(|row| row.interrupts),
+                of(|row| row.events),
+                of(|row| row.residency_us),
+                number::NOTHING.into(),
+                number::NOTHING.into(),
+            ];
+            table.row("printed", printed);
+        }
+        table.row("here", compared.map(|one| change::text(one.map(Change::from))));
+    }
+    table.note(format!(
+        "Printed: computed from what the tables print. Here: of `tickless-stop`, which is what \
+         2007 calls tickless, where no mode is named. {}",
+        change::SIGNS
+    ));
+    table
+}
