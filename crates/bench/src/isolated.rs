@@ -74,7 +74,7 @@ pub fn samples(
 /// own timer for the few that it needs.
 fn check_mode(guest: &Guest, plan: &Plan, boot: Boot) -> Result<()> {
     let isolated = plan.isolation.is_some_and(Isolation::of_guest);
-    verify::check(guest, boot.subject.mode, if isolated { 1 } else { plan.vcpus })
+    verify::check_mode(guest, boot.subject.mode, if isolated { 1 } else { plan.vcpus })
 }
 
 fn sample(host: &Host, guest: &Guest, agent: &str, (vcpus, ms): (u32, u64)) -> Result<Sample> {

@@ -31,7 +31,6 @@ use crate::{
     cycle::IdleCycle,
     halts::RunHalts,
     idle::IdleEntries,
-    isolation::Isolation,
     mode::{Mode, Polling, TickMode},
     stats::{self, Comparison, Observation, Summary, Verdict},
     subject::Subject,

@@ -4,6 +4,7 @@ use crate::exits::Counts;
 use crate::{
     cause::Cause,
     clock_device::ClockDevice,
+    isolation::Isolation,
     noise::{Moment, NoiseSample},
     pcpu::Pcpu,
     stats::Verdict,
