@@ -4,8 +4,8 @@
 use super::{
     common::Common,
     crowd::{self, Crowds},
+    isolated::{self, Isolated},
     mileage::{self, Tables},
-    noise::{self, Isolated},
 };
 use crate::{
     errors::usage,
@@ -220,7 +220,7 @@ impl Bench {
             _ if self.name == crowd::BENCH => {
                 self.options.format.print(&Crowds::of(&results), || terminal::crowds(&results))?;
             }
-            _ if self.name == noise::BENCH => {
+            _ if self.name == isolated::BENCH => {
                 let isolated = Isolated::of(&results);
                 self.options.format.print(&isolated, || terminal::isolated(&results))?;
             }
@@ -288,7 +288,7 @@ impl Bench {
             let subjects = &set.plan.subjects;
             subjects.iter().any(|subject| is_baseline(&subject.mode)) && subjects.len() > 1
         };
-        if self.name != noise::BENCH && !self.sets.iter().any(compared) {
+        if self.name != isolated::BENCH && !self.sets.iter().any(compared) {
             events(Warning::NothingToCompareWith.into());
         }
     }

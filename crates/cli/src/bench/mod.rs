@@ -3,6 +3,7 @@
 
 mod common;
 mod crowd;
+mod isolated;
 mod measure;
 mod mileage;
 mod noise;
@@ -15,8 +16,8 @@ use crate::{errors::usage, input, options::Format};
 use anyhow::Result;
 use clap::Subcommand;
 use crowd::Crowds;
+use isolated::Isolated;
 use mileage::Tables;
-use noise::Isolated;
 use paratick_core::results::Results;
 use paratick_view::terminal;
 use std::{path::PathBuf, process::ExitCode};
@@ -132,7 +133,7 @@ fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
         format.print(&Crowds::of(&all), || terminal::crowds(&all))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if all.iter().all(|results| results.bench == noise::BENCH) {
+    if all.iter().all(|results| results.bench == isolated::BENCH) {
         let all: Vec<&Results> = all.iter().collect();
         format.print(&Isolated::of(&all), || terminal::isolated(&all))?;
         return Ok(ExitCode::SUCCESS);
@@ -148,7 +149,7 @@ fn show(files: &[PathBuf], format: Format) -> Result<ExitCode> {
              hint: give one, or several of bench {}, {} or {}; `paratick report` takes any",
             files.len(),
             crowd::BENCH,
-            noise::BENCH,
+            isolated::BENCH,
             mileage::BENCH
         )));
     };

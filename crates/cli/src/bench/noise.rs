@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench noise`, and what is printed of its files, each of which has another host or
-//! other CPUs isolated.
+//! `paratick bench noise`: a busy guest, on hosts of several sizes, with CPUs isolated or not.
 
 use super::{
     common::Common,
+    isolated::BENCH,
     measure::{Bench, Written},
 };
 use crate::{
@@ -18,13 +18,8 @@ use paratick_core::{
         sets::{Scale, VCPUS},
     },
     isolation::Isolation,
-    results::{Effects, Factorial, Held, NoiseFigure, Results, CLAIMS},
 };
-use serde::Serialize;
 use std::process::ExitCode;
-
-/// The bench whose files belong together.
-pub const BENCH: &str = "noise";
 
 #[derive(Args)]
 #[command(mut_arg("vcpus", |arg| arg.default_value("3")))]
@@ -82,27 +77,4 @@ pub fn run(options: Noise) -> Result<ExitCode> {
         workloads.for_each(|planned| planned.work = window.into());
     }
     Bench::new(options.common, BENCH, sets, Written::Folder)?.run()
-}
-
-/// Results, and what isolating changes in them.
-#[derive(Serialize)]
-pub struct Isolated<'a> {
-    claims: Vec<Held>,
-    effects: Vec<Effects>,
-    results: &'a [&'a Results],
-}
-
-impl<'a> Isolated<'a> {
-    pub fn of(results: &'a [&'a Results]) -> Isolated<'a> {
-        let all = Factorial::all(results.iter().copied());
-        let (mut claims, mut effects) = (Vec::new(), Vec::new());
-        for factorial in &all {
-            for mode in factorial.modes() {
-                claims.extend(CLAIMS.map(|claim| factorial.held(mode, claim)));
-                let figures = NoiseFigure::TIMES.into_iter().chain(NoiseFigure::COUNTS);
-                effects.extend(figures.map(|figure| factorial.effects(mode, figure)));
-            }
-        }
-        Isolated { claims, effects, results }
-    }
 }

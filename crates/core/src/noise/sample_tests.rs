@@ -115,7 +115,8 @@ proptest! {
     #[test]
     fn a_sample_keeps_all_noise_and_adds_up(
         gaps in prop::collection::vec((0..90_000_000u64, 1_000..50_000u64), 0..40),
-        exits in prop::collection::vec((0..90_000_000u64, prop::array::uniform5(0..9_000u64)), 0..40),
+        exits in prop::collection::vec(
+            (0..90_000_000u64, prop::array::uniform5(0..9_000u64)), 0..40),
     ) {
         // In turn, so that none overlaps another.
         let mut at = 0;

@@ -355,8 +355,8 @@ mod tests {
         fn effects_add_up_to_the_difference_between_both_and_none(
             values in prop::array::uniform4(0u64..10_000)
         ) {
-            let files: Vec<Results> =
-                Isolation::ALL.iter().zip(values).map(|(one, value)| with(*one, &[value])).collect();
+            let each = Isolation::ALL.iter().zip(values);
+            let files: Vec<Results> = each.map(|(one, value)| with(*one, &[value])).collect();
             let factorial = &Factorial::all(&files)[0];
             let effects = factorial.effects(mode(), NoiseFigure::Steal);
             let sum = effects.host.unwrap().median + effects.guest.unwrap().median;

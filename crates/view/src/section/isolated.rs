@@ -71,7 +71,7 @@ fn figure(factorial: &Factorial, mode: Mode) -> Block {
         isolated::on(factorial)
     );
     let description = format!(
-        "Two panels over time, with a line for each of {}; the table after the figure has the sums.",
+        "Two panels over time, with a line for each of {}; the table below has the sums.",
         number::plural(lines.panels[0].lines.len(), "way to isolate")
     );
     let id = id.replace('+', "-");
