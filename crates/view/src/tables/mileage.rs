@@ -98,8 +98,8 @@ pub fn sampler(all: &Mileage) -> Table {
     table.note(
         "The sampler stands for the timer of 2007's ondemand governor. It expires as often as what \
          the flag removed there (60.60 − 17.17 events a second, on two CPUs): 43.4 times. “It \
-         wakes a CPU”: that often it was what ended an idle period. Where another timer was due in the \
-         same interrupt, that one did.",
+         wakes a CPU”: that often it was what ended an idle period. Where another timer was due in \
+         the same interrupt, that one did.",
     );
     table
 }
