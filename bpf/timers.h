@@ -42,7 +42,7 @@ struct wake {
 	__u64 timer;		/* where it is */
 	__u64 slack_ns;
 	__u64 expires;		/* when it was asked for: jiffies of the wheel, else ns */
-	__u64 bucket;		/* of the wheel: until when, in jiffies, it may be late; or 0 */
+	__u64 bucket;		/* of the wheel: until when it may be late, in jiffies; 0 */
 	__u64 now;
 	__u64 name_low;		/* 16 bytes, or fewer and a 0 */
 	__u64 name_high;

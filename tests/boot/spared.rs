@@ -48,7 +48,7 @@ fn no_wake_up_is_lost_while_ipis_are_spared_and_not_in_turns() {
          for j in $(seq 5); do echo N >{SWITCH}; echo Y >{SWITCH}; done\n\
          [ $((i % 10)) != 0 ] || {{ echo 0 >$cpu; echo 1 >$cpu; }}\n\
          wait $b; wait $p\n\
-         done; dmesg | grep -E 'stall|lockup|WARNING:|BUG:' || echo clean"
+         done; dmesg | grep -E 'detected stall|soft lockup|WARNING:|BUG:' || echo clean"
     );
     let done = guest.exec(sh(&script)).unwrap();
     assert_eq!((done.code, text(&done.stdout).trim()), (0, "clean"), "{}", text(&done.stderr));

@@ -142,7 +142,8 @@ fn polling_on_the_host_saves_no_exit() {
     }
     let [(none, never), (default, polled)] = &measured[..] else { unreachable!() };
     assert!(none.exits.abs_diff(default.exits) <= none.exits / 20, "{none:?} {default:?}");
-    assert_eq!((never.hits, never.polled_ns), (0, 0));
+    // Now and then a halt ends before its thread has gone to sleep, which looks like a short poll.
+    assert!(never.hits == 0 && never.polled_ns < 10_000, "{never:?}");
     // Half of 100 us and more are within the limit of 200.
     assert!(polled.blocks * 2 < never.blocks, "{polled:?} {never:?}");
     guest.shutdown().unwrap();
