@@ -128,7 +128,7 @@ fn idle_guests_are_counted_in_one_window_and_each_adds_what_its_mode_needs() {
 }
 
 /// A sampler wakes an idle CPU each time that it expires, and never if it is deferrable; a busy one
-/// serves it either way.
+/// serves it as often either way.
 #[test]
 fn a_deferrable_sampler_wakes_nobody_and_the_same_one_wakes_its_cpu_each_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,10 +147,13 @@ fn a_deferrable_sampler_wakes_nobody_and_the_same_one_wakes_its_cpu_each_time() 
         let [idle, busy] = [woken("idle"), woken("cpu")];
         assert_eq!((idle.unexplained, busy.unexplained), (0, 0));
         let due = 2e6 / f64::from(results.plan.sampler.unwrap().period_us);
-        // Both CPUs are busy, and share the emulator's clock: 30 and 41 of 43 expired in two runs.
         let expected = due * busy.window_ns as f64 / 1e9;
         let served = busy.sampled.unwrap().expiries as f64;
-        assert!(served >= expected / 2.0 && served <= expected + 2.0, "{served} for {expected}");
+        assert!(
+            (served - expected).abs() <= 2.0 && expected > 40.0,
+            "{:?}: {served} for {expected}",
+            results.plan.sampler
+        );
         let rate = idle.sampled.as_ref().map_or(0, |sampled| sampled.expiries) as f64;
         (idle.sampled, rate * 1e9 / idle.window_ns as f64, due)
     });

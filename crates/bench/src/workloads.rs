@@ -219,8 +219,10 @@ pub fn halts(
     })
 }
 
-/// How long a workload that is not idle is recorded; it is begun right before.
+/// How long a workload that is not idle is recorded.
 const BUSY: Duration = Duration::from_millis(1000);
+/// So long before the window a load is started: its program has to be read first.
+const STARTS: Duration = Duration::from_secs(1);
 
 /// Records what wakes a guest while a workload runs in it once more; of `idle` nothing runs.
 pub fn woken(
@@ -231,7 +233,7 @@ pub fn woken(
 ) -> Result<Result<Woken, Fault>> {
     let idle = workload.workload == "idle";
     let time = if idle { Duration::from_millis(workload.work) } else { BUSY };
-    let begin = wakeups::BEFORE.saturating_sub(Duration::from_millis(200)).as_secs_f64();
+    let begin = wakeups::BEFORE.saturating_sub(STARTS).as_secs_f64();
     let script = format!(
         "sleep {begin}; exec {agent} workload {} --work 1000000 --window 0",
         workloads::agents_name(&workload.workload)

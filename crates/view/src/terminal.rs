@@ -42,15 +42,21 @@ pub fn crowds(results: &[&Results]) -> String {
         first.environment.kernel_version
     ));
     for crowd in Crowd::all(results.iter().copied()) {
-        if crowd.modes().is_empty() {
-            text += "\nNothing was measured.\n";
-        }
-        for table in crowd::tables(&crowd) {
-            text += &format!("\n{}", table.text());
-        }
+        text += &under(crowd.modes().is_empty(), crowd::tables(&crowd));
     }
-    text += "\n";
-    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
+    text + &ending(results)
+}
+
+/// The tables of one group of files.
+fn under(is_empty: bool, tables: Vec<Table>) -> String {
+    let nothing = is_empty.then(|| "\nNothing was measured.\n".to_string());
+    nothing.into_iter().chain(tables.iter().map(|table| format!("\n{}", table.text()))).collect()
+}
+
+/// What is true of all files.
+fn ending(results: &[&Results]) -> String {
+    let cells = results.iter().flat_map(|one| &one.cells);
+    let mut text = format!("\n{}", wrap(&samples::world_switches(cells)));
     if results.iter().any(|results| !results.is_complete()) {
         text += "Not everything that was planned is measured yet: --resume continues.\n";
     }
@@ -68,19 +74,9 @@ pub fn isolated(results: &[&Results]) -> String {
         Set::alone(first).samples()
     ));
     for factorial in Factorial::all(results.iter().copied()) {
-        if factorial.modes().is_empty() {
-            text += "\nNothing was measured.\n";
-        }
-        for table in isolated::tables(&factorial) {
-            text += &format!("\n{}", table.text());
-        }
+        text += &under(factorial.modes().is_empty(), isolated::tables(&factorial));
     }
-    text += "\n";
-    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
-    if results.iter().any(|results| !results.is_complete()) {
-        text += "Not everything that was planned is measured yet: --resume continues.\n";
-    }
-    text
+    text + &ending(results)
 }
 
 /// An idle guest, of which each file is of another kind.
@@ -93,19 +89,9 @@ pub fn mileage(results: &[&Results]) -> String {
         first.environment.kernel_version
     ));
     for one in Mileage::all(results.iter().copied()) {
-        if one.rows.is_empty() {
-            text += "\nNothing was measured.\n";
-        }
-        for table in mileage::tables(&one) {
-            text += &format!("\n{}", table.text());
-        }
+        text += &under(one.rows.is_empty(), mileage::tables(&one));
     }
-    text += "\n";
-    text += &wrap(&samples::world_switches(results.iter().flat_map(|one| &one.cells)));
-    if results.iter().any(|results| !results.is_complete()) {
-        text += "Not everything that was planned is measured yet: --resume continues.\n";
-    }
-    text
+    text + &ending(results)
 }
 
 fn host(results: &Results) -> &'static str {

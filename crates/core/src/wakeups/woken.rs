@@ -65,15 +65,16 @@ impl Woken {
         for event in within() {
             let What::Expiry { timer, late } = &event.what else { continue };
             if is_sampler(timer) {
-                let late = late.map(|late| late.ns.max(0) as u64);
-                sampled.get_or_insert_default().late_ns.extend(late);
+                // Not from the offenders, who begin when their CPU wakes up: a busy one does not.
+                let sampled = sampled.get_or_insert_default();
+                sampled.expiries += 1;
+                sampled.late_ns.extend(late.map(|late| late.ns.max(0) as u64));
             }
         }
         for one in &offenders {
             let Source::Timer { timer } = &one.source else { continue };
             if is_sampler(timer) {
                 let sampled = sampled.get_or_insert_default();
-                sampled.expiries += one.expiries;
                 sampled.wakeups += one.wakeups;
                 sampled.exits += one.all_exits();
             }
