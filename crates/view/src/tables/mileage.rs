@@ -12,6 +12,7 @@ use paratick_core::{
     mode::{Mode, Polling, TickMode},
     results::{mileage_observations, Measure, Mileage, Row, Rung},
     stats::{self, Summary},
+    units::Hz,
 };
 
 pub fn tables(all: &Mileage) -> Vec<Table> {
@@ -21,7 +22,11 @@ pub fn tables(all: &Mileage) -> Vec<Table> {
 
 /// ` at 250 Hz`, where that is known.
 pub fn at(all: &Mileage) -> String {
-    all.hz.map_or(String::new(), |hz| format!(" at {hz}"))
+    at_hz(all.hz)
+}
+
+pub(super) fn at_hz(hz: Option<Hz>) -> String {
+    hz.map_or(String::new(), |hz| format!(" at {hz}"))
 }
 
 fn columns(more: &[Measure]) -> impl Iterator<Item = String> + '_ {
