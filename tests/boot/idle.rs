@@ -162,7 +162,7 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     assert!(after <= 10, "{after}");
 
     let with = found("paratick", &[], &[]);
-    let trial = Trial::predict(&now.rounds, &["mode:paratick".parse().unwrap()]);
+    let trial = Trial::predict(&now.woken, &now.rounds, &["mode:paratick".parse().unwrap()]);
     let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits());
     println!("{trial:?}; counted {counted}");
     assert!(counted * 2 < trial.exits, "{trial:?}");

@@ -52,9 +52,11 @@ pub struct Args {
     /// Predict what this much timer slack would save for processes that sleep
     #[arg(long, value_name = "TIME")]
     slack: Option<Nanos>,
-    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE
+    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE,
+    /// defer:FUNCTION or round:FUNCTION
     ///
-    /// It is the guest's.  Several make one prediction.
+    /// It is the guest's.  Several make one prediction.  The last two are about a kernel whose
+    /// timers of this function are deferrable, or rounded to full seconds, and stand alone.
     #[arg(long = "try", value_name = "SETTING", conflicts_with = "slack")]
     knobs: Vec<Knob>,
     /// Then try it in another guest, and count
@@ -138,6 +140,15 @@ impl Args {
                  hint: leave --side and --host here out",
             ));
         }
+        if let Some(knob) = self.knobs.iter().find(|knob| knob.parameters().is_none()) {
+            if self.confirm {
+                return Err(usage(format!(
+                    "{knob} takes a change of the guest's kernel, so it cannot be confirmed\n\
+                     hint: leave --confirm out; the lab can do it to lab_sampler_fn alone, with \
+                     --append lab_sampler.period_us=N"
+                )));
+            }
+        }
         if self.confirm {
             self.lab.host.check(self.knobs.iter().filter_map(Knob::mode))?;
         }
@@ -164,9 +175,8 @@ impl Args {
         let mut plan = self.lab.plan(Clock::Leaping, events)?;
         for knob in knobs {
             match knob {
-                Knob::Boot(parameter) => plan.guest.append.push(parameter.clone()),
                 Knob::Mode(mode) => plan.guest.mode = *mode,
-                Knob::Sysctl { .. } => {}
+                other => plan.guest.append.extend(other.parameters().into_iter().flatten()),
             }
         }
         let (host, guest) = plan.boot(events)?;
@@ -236,7 +246,7 @@ impl Report<'_> {
             saving: args.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
             counted: None,
             advice: advice(&rounds),
-            trial: (!args.knobs.is_empty()).then(|| Trial::predict(&rounds, &args.knobs)),
+            trial: (!args.knobs.is_empty()).then(|| Trial::predict(guest, &rounds, &args.knobs)),
             rounds,
             absences: &[],
             window_ns: summary.window_ns,
