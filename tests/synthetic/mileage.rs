@@ -105,7 +105,7 @@ fn sample(plan: &Plan, tick: TickMode, idle: bool, noise: &mut Noise) -> Sample 
             window_ns: SECONDS * 1_000_000_000,
             timer_events: count(events, noise),
             idle_entries: woken,
-            idle_ns: SECONDS * 1_990_000_000,
+            idle_ns: if idle { SECONDS * 1_990_000_000 } else { 0 },
             recorded_exits: total,
             unexplained: 0,
             offenders: vec![Waker {

@@ -5,9 +5,10 @@ use crate::{
     errors::usage,
     input,
     options::{duration, Format, LabOptions, SideChoice},
+    print::{errln, out},
     progress, signals,
 };
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use clap::Args as Arguments;
 use paratick_bench::{
     noise::Sides,
@@ -23,7 +24,7 @@ use paratick_core::{
     },
 };
 use paratick_machine::spec::Clock;
-use paratick_view::tables::wakeups as tables;
+use paratick_view::{figure, tables::wakeups as tables};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,6 +47,7 @@ pub struct Args {
     lab: LabOptions,
     /// For how long to record, in the guest's time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(default_value_if("top", "true", "2s"))]
     time: Duration,
     #[command(flatten)]
     side: SideChoice,
@@ -65,6 +67,12 @@ pub struct Args {
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Draw what keeps it busy, as SVG
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
+    /// Show a new table each --time [default: 2s], until interrupted; needs --host here
+    #[arg(long, conflicts_with_all = ["save", "recording", "confirm", "figure", "command"])]
+    top: bool,
     /// Read what was saved before, and record nothing
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["save", "time", "side", "confirm", "command"])]
@@ -81,6 +89,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
+    if let Some(file) = &args.figure {
+        input::check_writable(file)?;
+    }
     if let Some(file) = &args.recording {
         let text = input::text("explain", file, "a file that `paratick idle --save` wrote")?;
         let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
@@ -98,6 +109,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return args.show(&Report::of(&recorded, args));
     }
     let sides = args.side.sides(&args.lab)?;
+    if args.top {
+        return args.top(sides);
+    }
     if !args.command.is_empty() && !args.lab.host.host.boots() {
         return Err(usage(
             "a command runs in a guest of the lab, and none is booted\n\
@@ -187,7 +201,28 @@ impl Args {
         Ok(recorded)
     }
 
+    /// Until somebody ends it.
+    fn top(&self, sides: Sides) -> Result<ExitCode> {
+        if self.lab.host.host.boots() {
+            return Err(usage(
+                "--top is for what runs already, and a guest of the lab does not\n\
+                 hint: give --host here, and --side guest if this machine is a VM",
+            ));
+        }
+        loop {
+            let recorded = record_here(sides, self.time)?;
+            out!("{CLEAR}")?;
+            self.show(&Report::of(&recorded, self))?;
+        }
+    }
+
     fn show(&self, report: &Report) -> Result<ExitCode> {
+        if let Some(file) = &self.figure {
+            let drawn = figure::wakers(&report.offenders, report.window_ns);
+            paratick_bench::replace(file, drawn.as_bytes())
+                .with_context(|| format!("writing {}", file.display()))?;
+            errln!("figure: {}", file.display());
+        }
         self.format.print(report, || report.text())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -279,5 +314,8 @@ impl Report<'_> {
         format!("{in_all}\n{who}{late}{advice}{saving}{trial}")
     }
 }
+
+/// Of a terminal.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 const SCHEMA: &str = "paratick-idle/1";

@@ -22,7 +22,7 @@ pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
-pub use mileage::{observations as mileage_observations, Measure, Mileage, Row, Rung};
+pub use mileage::{Measure, Mileage, Row, Rung};
 pub use noise::{Claim, Effects, Factorial, Held, NoiseFigure, Sign, CLAIMS};
 pub use plan::{Plan, PlannedWorkload, Program, Sampler};
 pub use problem::{Boot, Doing, Fault, Problem};
