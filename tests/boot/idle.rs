@@ -9,8 +9,8 @@ use paratick_bench::{
 use paratick_core::{
     cause::Cause,
     wakeups::{
-        advice, offenders, rounds, summary, with_slack, Class, Knob, Offender, Round, Saving,
-        Source, Summary, Trial,
+        advice, offenders, rounds, summary, with_slack, Class, GuestWakeups, Knob, Offender, Round,
+        Saving, Source, Summary, Trial,
     },
 };
 use paratick_machine::{guest::Guest, host::Host};
@@ -28,6 +28,7 @@ struct Found {
     /// With three times the ticker's period of slack.
     saving: Saving,
     rounds: Vec<Round>,
+    woken: GuestWakeups,
 }
 
 const SLACK: u64 = 150_000_000;
@@ -57,7 +58,8 @@ fn recorded_with(host: &Host, guest: &Guest, load: Load, time: Duration) -> Foun
     assert!(sums.all_exits() > 0);
     assert_eq!(sums.idle_entries, sums.exits[&Cause::Halt], "each idle period is one halt");
     let saving = with_slack(woken, &rounds, SLACK);
-    Found { sums, offenders, saving, rounds }
+    let woken = woken.clone();
+    Found { sums, offenders, saving, rounds, woken }
 }
 
 fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
@@ -162,11 +164,37 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     assert!(after <= 10, "{after}");
 
     let with = found("paratick", &[], &[]);
-    let trial = Trial::predict(&now.rounds, &["mode:paratick".parse().unwrap()]);
+    let trial = Trial::predict(&now.woken, &now.rounds, &["mode:paratick".parse().unwrap()]);
     let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits());
     println!("{trial:?}; counted {counted}");
     assert!(counted * 2 < trial.exits, "{trial:?}");
     assert_close((trial.exits - predicted) as f64, trial.exits - counted, 0.15);
+    host.shutdown().unwrap();
+}
+
+/// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.
+#[test]
+fn what_deferring_and_rounding_a_timer_save_is_predicted() {
+    let host = host_for(kernel(), 2, &[]);
+    let found = |knob: Option<&Knob>| {
+        let mut append = vec!["lab_sampler.period_us=46083".to_string()];
+        append.extend(knob.into_iter().flat_map(|knob| knob.parameters().unwrap()));
+        let append: Vec<&str> = append.iter().map(String::as_str).collect();
+        let guest = guest_on(&host, kernel(), 2, "tickless-stop", &append);
+        let found = recorded_with(&host, &guest, Load::default(), LONG);
+        guest.shutdown().unwrap();
+        found
+    };
+    let now = found(None);
+    for knob in ["defer:lab_sampler_fn", "round:lab_sampler_fn"] {
+        let knob: Knob = knob.parse().unwrap();
+        let trial = Trial::predict(&now.woken, &now.rounds, std::slice::from_ref(&knob));
+        let counted = found(Some(&knob)).sums.all_exits();
+        let saved = trial.exits - trial.predicted_exits.unwrap();
+        println!("{knob}: {saved} saved of {}, counted {}", trial.exits, trial.exits - counted);
+        assert!(saved * 3 > trial.exits, "{trial:?}");
+        assert_close(saved as f64, trial.exits - counted, 0.1);
+    }
     host.shutdown().unwrap();
 }
 

@@ -123,6 +123,8 @@ fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
         "When the sampler is served",
         "By clock device",
         "What each step changes",
+        "Warehouse, by who balances load",
+        "its own tick (periodic)",
         "59 (“59.59”)",
         "equal to the exits in all",
     ] {
@@ -139,7 +141,7 @@ fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
 #[test]
 fn bench_idle_tables_refuses_parts_that_there_are_not() {
     for (parts, words) in [
-        ("table5", ["no such part", "modes, sampler, clocks"]),
+        ("table5", ["no such part", "modes, sampler, clocks, balance"]),
         ("modes,modes", ["part modes is named twice", "--parts"]),
     ] {
         let mut bench = paratick(&["bench", "idle-tables", "--parts", parts]);

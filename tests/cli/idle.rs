@@ -70,6 +70,32 @@ fn what_settings_would_save_is_told_if_asked() {
 }
 
 #[test]
+fn what_deferring_would_save_is_told_and_rounding_where_jiffies_were_recorded() {
+    let trial = |knob: &str| -> serde_json::Value {
+        let told = explained(&["--try", knob, "--format", "json"]);
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()["trial"].clone()
+    };
+    let left = |knob: &str| trial(knob)["predicted_exits"].as_u64();
+    assert!(left("defer:clocksource_watchdog").unwrap() < 88);
+    assert_eq!(left("defer:nobody_s_fn"), Some(88));
+    // It is older than that.
+    assert_eq!(left("round:clocksource_watchdog"), None);
+}
+
+#[test]
+fn a_figure_is_drawn_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("idle.svg");
+    explained(&["--figure", file.to_str().unwrap()]);
+    let drawn = std::fs::read_to_string(&file).unwrap();
+    assert!(drawn.starts_with("<svg xmlns="), "{drawn}");
+    assert!(drawn.contains("hrtimer_wakeup (ticker)"), "{drawn}");
+    let nowhere = folder.path().join("none/idle.svg");
+    let mut idle = paratick(&["idle", "--recording", RECORDING, "--figure"]);
+    idle.arg(nowhere).assert().code(2);
+}
+
+#[test]
 fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
     let refused = |options: &[&str], hint: &str| {
         let mut idle = paratick(&["idle"]);
@@ -79,8 +105,12 @@ fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
     };
     refused(
         &["--try", "vm.swappiness=1"],
-        "hint: give sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE",
+        "hint: give sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE, defer:FUNCTION or",
     );
+    refused(&["--try", "round:a function"], "round:FUNCTION");
+    refused(&["--try", "defer:mine", "--confirm"], "hint: leave --confirm out; the lab can do it");
+    refused(&["--top"], "hint: give --host here");
+    refused(&["--top", "--save", "x"], "cannot be used with");
     refused(&["--confirm"], "hint: say what to try, with --slack or --try");
     refused(&["--try", "boot:quiet", "--confirm", "--side", "guest"], "hint: leave --side");
     let base = ["--kernel", "6.12-base", "--mode", "tickless", "--confirm"];

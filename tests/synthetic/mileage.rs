@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An idle guest of every kind that nobody measured.
+//! An idle guest of every kind, and busy ones, that nobody measured.
 
 use super::{environment, Bench, Noise};
 use paratick_core::{
+    balancing::Balancing,
     catalogue::{
         idle_tables::{self, Part, BENCH},
         sets::Scale,
@@ -37,7 +38,10 @@ pub fn mileage() -> Vec<(String, Results)> {
             for planned in &plan.workloads {
                 for subject in plan.subjects.clone() {
                     let idle = planned.workload == "idle";
-                    let sample = sample(&plan, subject.mode.tick, idle, &mut noise);
+                    let sample = match plan.balances {
+                        true => busy(&plan, &mut noise),
+                        false => sample(&plan, subject.mode.tick, idle, &mut noise),
+                    };
                     results.add(planned, subject, Sample { round, repeat: 1, ..sample });
                 }
             }
@@ -46,6 +50,21 @@ pub fn mileage() -> Vec<(String, Results)> {
         (set.name, results)
     })
     .collect()
+}
+
+/// A tenth longer where nobody balances its load.
+fn busy(plan: &Plan, noise: &mut Noise) -> Sample {
+    let longer = if plan.balancing == Some(Balancing::None) { 1.1 } else { 1.0 };
+    Sample {
+        exits: Some(Counts {
+            total: 2000,
+            by_cause: [(Cause::Halt, 1500), (Cause::Ipi, 300), (Cause::Expiry, 200)].into(),
+            ..Counts::default()
+        }),
+        world_switches: Some(2000),
+        duration_ns: Some((4e8 * longer * noise.around(0.01)) as u64),
+        ..Sample::default()
+    }
 }
 
 fn sample(plan: &Plan, tick: TickMode, idle: bool, noise: &mut Noise) -> Sample {
@@ -86,7 +105,7 @@ fn sample(plan: &Plan, tick: TickMode, idle: bool, noise: &mut Noise) -> Sample 
             window_ns: SECONDS * 1_000_000_000,
             timer_events: count(events, noise),
             idle_entries: woken,
-            idle_ns: SECONDS * 1_990_000_000,
+            idle_ns: if idle { SECONDS * 1_990_000_000 } else { 0 },
             recorded_exits: total,
             unexplained: 0,
             offenders: vec![Waker {

@@ -5,6 +5,7 @@
 
 use anyhow::{bail, Result};
 use paratick_core::{
+    balancing::Balancing,
     clock_device::is_device,
     halts::GuestRule,
     mode::{Mode, Polling},
@@ -44,6 +45,7 @@ struct Observed {
 
 pub fn check(guest: &Guest, mode: Mode, plan: &Plan) -> Result<()> {
     check_mode(guest, mode, plan.vcpus)?;
+    check_balancing(guest, plan)?;
     // Elsewhere a guest may have any.
     match plan.records_wakeups {
         true => check_timers(guest, plan),
@@ -83,6 +85,18 @@ fn check_timers(guest: &Guest, plan: &Plan) -> Result<()> {
                  must name one with the lab's patches"
             );
         }
+    }
+    Ok(())
+}
+
+fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
+    let Some(balancing) = plan.balancing else { return Ok(()) };
+    let found = said(guest, Balancing::PROOF)?;
+    if found != balancing.name() {
+        bail!(
+            "who balances load for the guest's idle CPUs is '{found}' where {balancing} should \
+             be\nhint: --kernel must name one with the lab's patches"
+        );
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl Load<'_> {
 fn setting(knob: &Knob) -> Option<String> {
     match knob {
         Knob::Sysctl { key, value } => Some(format!("{}={value}", key.replace('.', "/"))),
-        Knob::Boot(_) | Knob::Mode(_) => None,
+        Knob::Boot(_) | Knob::Mode(_) | Knob::Moved { .. } => None,
     }
 }
 

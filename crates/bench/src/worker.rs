@@ -10,6 +10,7 @@ use super::{
 };
 use anyhow::{bail, Context, Result};
 use paratick_core::{
+    balancing::Balancing,
     event::{Events, Warning},
     exits::WindowCounts,
     results::{Boot, Fault, Plan, PlannedWorkload, Sample},
@@ -62,6 +63,7 @@ impl HostWorker<'_> {
             spec.append
                 .extend(parameters.map(|(name, value)| format!("lab_sampler.{name}={value}")));
         }
+        spec.append.extend(plan.balancing.map(Balancing::parameter));
         if plan.guests > 1 {
             // All on the same pCPUs: CPU 0 is the host's own.
             spec.pins = (1..=plan.vcpus).collect();

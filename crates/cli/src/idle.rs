@@ -5,9 +5,10 @@ use crate::{
     errors::usage,
     input,
     options::{duration, Format, LabOptions, SideChoice},
+    print::{errln, out},
     progress, signals,
 };
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use clap::Args as Arguments;
 use paratick_bench::{
     noise::Sides,
@@ -23,7 +24,7 @@ use paratick_core::{
     },
 };
 use paratick_machine::spec::Clock;
-use paratick_view::tables::wakeups as tables;
+use paratick_view::{figure, tables::wakeups as tables};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,15 +47,18 @@ pub struct Args {
     lab: LabOptions,
     /// For how long to record, in the guest's time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(default_value_if("top", "true", "2s"))]
     time: Duration,
     #[command(flatten)]
     side: SideChoice,
     /// Predict what this much timer slack would save for processes that sleep
     #[arg(long, value_name = "TIME")]
     slack: Option<Nanos>,
-    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE
+    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE,
+    /// defer:FUNCTION or round:FUNCTION
     ///
-    /// It is the guest's.  Several make one prediction.
+    /// It is the guest's.  Several make one prediction.  The last two are about a kernel whose
+    /// timers of this function are deferrable, or rounded to full seconds, and stand alone.
     #[arg(long = "try", value_name = "SETTING", conflicts_with = "slack")]
     knobs: Vec<Knob>,
     /// Then try it in another guest, and count
@@ -63,6 +67,12 @@ pub struct Args {
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Draw what keeps it busy, as SVG
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
+    /// Show a new table each --time [default: 2s], until interrupted; needs --host here
+    #[arg(long, conflicts_with_all = ["save", "recording", "confirm", "figure", "command"])]
+    top: bool,
     /// Read what was saved before, and record nothing
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["save", "time", "side", "confirm", "command"])]
@@ -79,6 +89,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
+    if let Some(file) = &args.figure {
+        input::check_writable(file)?;
+    }
     if let Some(file) = &args.recording {
         let text = input::text("explain", file, "a file that `paratick idle --save` wrote")?;
         let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
@@ -96,6 +109,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return args.show(&Report::of(&recorded, args));
     }
     let sides = args.side.sides(&args.lab)?;
+    if args.top {
+        return args.top(sides);
+    }
     if !args.command.is_empty() && !args.lab.host.host.boots() {
         return Err(usage(
             "a command runs in a guest of the lab, and none is booted\n\
@@ -138,6 +154,15 @@ impl Args {
                  hint: leave --side and --host here out",
             ));
         }
+        if let Some(knob) = self.knobs.iter().find(|knob| knob.parameters().is_none()) {
+            if self.confirm {
+                return Err(usage(format!(
+                    "{knob} takes a change of the guest's kernel, so it cannot be confirmed\n\
+                     hint: leave --confirm out; the lab can do it to lab_sampler_fn alone, with \
+                     --append lab_sampler.period_us=N"
+                )));
+            }
+        }
         if self.confirm {
             self.lab.host.check(self.knobs.iter().filter_map(Knob::mode))?;
         }
@@ -164,9 +189,8 @@ impl Args {
         let mut plan = self.lab.plan(Clock::Leaping, events)?;
         for knob in knobs {
             match knob {
-                Knob::Boot(parameter) => plan.guest.append.push(parameter.clone()),
                 Knob::Mode(mode) => plan.guest.mode = *mode,
-                Knob::Sysctl { .. } => {}
+                other => plan.guest.append.extend(other.parameters().into_iter().flatten()),
             }
         }
         let (host, guest) = plan.boot(events)?;
@@ -177,7 +201,28 @@ impl Args {
         Ok(recorded)
     }
 
+    /// Until somebody ends it.
+    fn top(&self, sides: Sides) -> Result<ExitCode> {
+        if self.lab.host.host.boots() {
+            return Err(usage(
+                "--top is for what runs already, and a guest of the lab does not\n\
+                 hint: give --host here, and --side guest if this machine is a VM",
+            ));
+        }
+        loop {
+            let recorded = record_here(sides, self.time)?;
+            out!("{CLEAR}")?;
+            self.show(&Report::of(&recorded, self))?;
+        }
+    }
+
     fn show(&self, report: &Report) -> Result<ExitCode> {
+        if let Some(file) = &self.figure {
+            let drawn = figure::wakers(&report.offenders, report.window_ns);
+            paratick_bench::replace(file, drawn.as_bytes())
+                .with_context(|| format!("writing {}", file.display()))?;
+            errln!("figure: {}", file.display());
+        }
         self.format.print(report, || report.text())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -236,7 +281,7 @@ impl Report<'_> {
             saving: args.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
             counted: None,
             advice: advice(&rounds),
-            trial: (!args.knobs.is_empty()).then(|| Trial::predict(&rounds, &args.knobs)),
+            trial: (!args.knobs.is_empty()).then(|| Trial::predict(guest, &rounds, &args.knobs)),
             rounds,
             absences: &[],
             window_ns: summary.window_ns,
@@ -269,5 +314,8 @@ impl Report<'_> {
         format!("{in_all}\n{who}{late}{advice}{saving}{trial}")
     }
 }
+
+/// Of a terminal.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 const SCHEMA: &str = "paratick-idle/1";

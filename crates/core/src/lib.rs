@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What paratick computes without touching a file, a process or a clock.
 
+pub mod balancing;
 pub mod catalogue;
 pub mod cause;
 pub mod clock_device;

@@ -4,6 +4,7 @@
 //!
 //! A figure that was not measured is `null`, never 0.
 
+mod balance;
 mod crowd;
 mod environment;
 mod facts;
@@ -16,11 +17,12 @@ mod read;
 mod sample;
 mod upgrade;
 
+pub use balance::{Balance, BalanceRow};
 pub use crowd::{wake_ups_of_each, Cost, Crowd, Slope};
 pub use environment::{Configuration, Environment, Machine, QemuCommandLines};
 pub use facts::{differences, Compare, Difference, Fact, Meets, FACTS};
 pub use figure::Figure;
-pub use mileage::{observations as mileage_observations, Measure, Mileage, Row, Rung};
+pub use mileage::{Measure, Mileage, Row, Rung};
 pub use noise::{Claim, Effects, Factorial, Held, NoiseFigure, Sign, CLAIMS};
 pub use plan::{Plan, PlannedWorkload, Program, Sampler};
 pub use problem::{Boot, Doing, Fault, Problem};

@@ -23,6 +23,8 @@ pub enum Threads {
     Exactly(usize),
     /// One for each vCPU, but at least so many.
     PerVcpu { at_least: usize },
+    /// Three on each two vCPUs, so that some must share one.
+    Crowded,
 }
 
 impl Threads {
@@ -30,6 +32,7 @@ impl Threads {
         match self {
             Threads::Exactly(threads) => threads,
             Threads::PerVcpu { at_least } => vcpus.max(at_least),
+            Threads::Crowded => vcpus + vcpus.div_ceil(2),
         }
     }
 }
@@ -135,6 +138,20 @@ pub const WORKLOADS: &[Workload] = &[
         work: 500,
         threads: ONE_EACH,
         about: "updates cells in all threads, under --locks different locks",
+    },
+    Workload {
+        name: "warehouse",
+        unit: "collections",
+        work: 10,
+        threads: Threads::Crowded,
+        about: "computes in uneven threads, which may run anywhere and wait for the last",
+    },
+    Workload {
+        name: "nursery",
+        unit: "collections",
+        work: 40,
+        threads: Threads::Crowded,
+        about: "is warehouse with a quarter of the work before each wait",
     },
     Workload {
         name: "program",

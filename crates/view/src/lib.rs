@@ -4,6 +4,7 @@
 
 mod change;
 pub mod compare;
+pub mod figure;
 
 mod input;
 pub mod model;

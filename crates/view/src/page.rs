@@ -9,7 +9,7 @@ use minijinja::{context, Environment, Value};
 use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 #[derive(Debug, Serialize)]
 pub struct Page {

@@ -6,6 +6,7 @@ use crate::{
     number, paper,
 };
 use paratick_core::{
+    balancing::Balancing,
     catalogue::idle_tables,
     clock_device::ClockDevice,
     mode::Mode,
@@ -73,6 +74,9 @@ impl<'a> Set<'a> {
                     number::plural(plan.host_cpus.unwrap_or(vcpus + 1) as usize, "CPU")
                 )
             }
+            (MILEAGE, _) if self.main().plan.balances => {
+                format!("a busy guest ({})", guest_of(self.main()))
+            }
             (MILEAGE, _) => format!("an idle guest ({})", guest_of(self.main())),
             (bench, vcpus) => format!("{bench} ({})", number::plural(vcpus as usize, "vCPU")),
         }
@@ -86,7 +90,7 @@ impl<'a> Set<'a> {
             format!("-{one}-{}", plan.host_cpus.unwrap_or(plan.vcpus + 1))
         });
         let kind = match self.bench() {
-            MILEAGE => format!("-{}", guest_of(self.main()).replace([' ', ','], "-")),
+            MILEAGE => format!("-{}", guest_of(self.main()).replace([' ', ',', '\''], "-")),
             _ => isolated,
         };
         format!("{}-{}x{}{hz}{kind}", self.bench(), plan.guests, plan.vcpus)
@@ -255,15 +259,21 @@ const IDLE: &str = "idle";
 /// The same, and of several kinds of guests.
 const MILEAGE: &str = idle_tables::BENCH;
 
-/// What a guest's timers are armed with, and how its sampler is set.
-fn kind(results: &Results) -> (ClockDevice, Option<bool>) {
-    (results.plan.clock_device, results.plan.sampler.map(|sampler| sampler.deferrable))
+/// What a guest's timers are armed with, how its sampler is set, and who balances its load.
+fn kind(results: &Results) -> (ClockDevice, Option<bool>, bool, Option<Balancing>) {
+    let plan = &results.plan;
+    let deferrable = plan.sampler.map(|sampler| sampler.deferrable);
+    (plan.clock_device, deferrable, plan.balances, plan.balancing)
 }
 
 /// `2 vCPUs, tsc-deadline, deferrable sampler`.
 fn guest_of(results: &Results) -> String {
     let vcpus = number::plural(results.plan.vcpus as usize, "vCPU");
-    let (device, deferrable) = kind(results);
+    let (device, deferrable, balances, balancing) = kind(results);
+    if balances {
+        let who = balancing.map_or("each vCPU's tick".into(), |policy| policy.to_string());
+        return format!("{vcpus}, load balanced by {who}");
+    }
     let sampler = match deferrable {
         None => "",
         Some(false) => ", sampler",

@@ -8,12 +8,13 @@ use crate::{
     set::{Selection, Set},
     table::{wrap, Table},
     tables::{
-        averages, bench, crowd, cycle, exits, idle, isolated, mileage, polling, printed, table1,
+        averages, balance, bench, crowd, cycle, exits, idle, isolated, mileage, polling, printed,
+        table1,
     },
 };
 use paratick_core::{
     exits::WindowCounts,
-    results::{Crowd, Factorial, Figure, Mileage, Results},
+    results::{Balance, Crowd, Factorial, Figure, Mileage, Results},
     stats::{Verdict, MIN_VERDICT},
 };
 
@@ -83,13 +84,20 @@ pub fn isolated(results: &[&Results]) -> String {
 pub fn mileage(results: &[&Results]) -> String {
     let Some(first) = results.first() else { return "Nothing was measured.\n".into() };
     let mut text = wrap(&format!(
-        "An idle guest of {} on {}, Linux {}",
-        plural(first.plan.vcpus as usize, "vCPU"),
+        "Tables of 2007 with guests on {}, Linux {}",
         host(first),
         first.environment.kernel_version
     ));
     for one in Mileage::all(results.iter().copied()) {
-        text += &under(one.rows.is_empty(), mileage::tables(&one));
+        if !one.rows.is_empty() {
+            text += &under(false, mileage::tables(&one));
+        }
+    }
+    for one in Balance::all(results.iter().copied()) {
+        text += &format!("\n{}", balance::table(&one).text());
+    }
+    if results.iter().all(|results| results.cells.is_empty()) {
+        text += "\nNothing was measured.\n";
     }
     text + &ending(results)
 }

@@ -32,7 +32,13 @@ pub fn run_with_timer(options: &Options) -> Result<Report> {
 }
 
 fn spin(million: u64) -> u64 {
-    if million > 0 {
+    loops(million * MILLION);
+    million
+}
+
+/// Of four instructions each.
+pub(super) fn loops(count: u64) {
+    if count > 0 {
         // SAFETY: works on registers only.
         unsafe {
             asm!(
@@ -42,12 +48,11 @@ fn spin(million: u64) -> u64 {
                 "dec {n}",
                 "jnz 2b",
                 x = inout(reg) 1u64 => _,
-                n = inout(reg) million * MILLION => _,
+                n = inout(reg) count => _,
                 options(nomem, nostack),
             );
         }
     }
-    million
 }
 
 /// Spins in all threads; `first` is what the first one does.

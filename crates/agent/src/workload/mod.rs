@@ -22,6 +22,7 @@ mod sleep;
 mod stencil;
 mod sync;
 mod ticks;
+mod warehouse;
 
 use anyhow::Result;
 use options::Options;
@@ -64,6 +65,8 @@ fn run(options: &Options) -> Result<Report> {
         "chores" => chores::run(options),
         "stencil" => stencil::run(options),
         "finelock" => finelock::run(options),
+        "warehouse" => warehouse::run(options, warehouse::FULL),
+        "nursery" => warehouse::run(options, warehouse::MINOR),
         "program" => program::run(options),
         name => unreachable!("workload {name} is in the table and has no code"),
     }

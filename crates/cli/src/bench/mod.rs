@@ -68,9 +68,9 @@ pub enum Verb {
     Noise(noise::Noise),
     /// Measure an idle guest of 2 vCPUs as a paper of 2007 did: by mode, sampler and clock device
     ///
-    /// Tables 1 to 4 of "Getting maximum mileage out of tickless", with VM exits beside interrupts:
-    /// every tick mode; a timer that samples, deferrable or not; and clock devices from the PIT to
-    /// the TSC deadline.  `--kernel 6.12-hz1000` measures at another tick rate; `bench show` takes
+    /// The tables of "Getting maximum mileage out of tickless", with VM exits beside interrupts:
+    /// every tick mode; a timer that samples, deferrable or not; clock devices from the PIT to the
+    /// TSC deadline; and who balances load for idle vCPUs of a busy guest.  `--kernel 6.12-hz1000` measures at another tick rate; `bench show` takes
     /// the files of several.  Results go to a folder, one file for each kind of guest.
     /// docs/idle.md says how to read the tables.
     IdleTables(workloads::IdleTables),

@@ -82,12 +82,12 @@ pub struct Idle {
 #[derive(Args)]
 pub struct IdleTables {
     /// What to measure: modes (Table 1), sampler (Table 2), clocks (Tables 3 and 4; the last of
-    /// them, today's, is among the modes)
+    /// them, today's, is among the modes), balance (Table 5)
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "modes,sampler,clocks"
+        default_value = "modes,sampler,clocks,balance"
     )]
     parts: Vec<Part>,
     /// Measure less: one boot of each, for a shorter time

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables 1 to 4 of "Getting maximum mileage out of tickless" (OLS 2007): an idle guest of two
-//! vCPUs, or of one, a set for each clock device and for each setting of the sampler.
+//! The tables of "Getting maximum mileage out of tickless" (OLS 2007): an idle guest of two vCPUs,
+//! or of one, a set for each clock device and for each setting of the sampler; and a busy one, a
+//! set for each policy of balancing load for idle CPUs.
 
 use super::{
     mileage::SAMPLER_PERIOD_US,
     sets::{modes, CpuTime, Scale, Set},
 };
 use crate::{
+    balancing::Balancing,
     clock_device::{ClockDevice, CLOCK_DEVICES},
     mode::TickMode::{self, *},
     results::{Plan, PlannedWorkload, Sampler},
@@ -24,6 +26,11 @@ const ROUNDS: [u32; 2] = [4, 1];
 /// In each thread, in millions of loops: a second.
 const BUSY: u64 = 250;
 
+/// The server of Table 5, by its garbage collector, and how often that runs; and quickly.
+const SERVERS: [(&str, [u64; 2]); 2] = [("warehouse", [10, 3]), ("nursery", [40, 12])];
+const SERVER_VCPUS: u32 = 4;
+const SERVER_MEMORY: Size = Size::mib(256);
+
 /// What one can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
@@ -34,16 +41,19 @@ pub enum Part {
     /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of
     /// several CPUs it is the broadcast's.
     Clocks,
+    /// Table 5.
+    Balance,
 }
 
 impl Part {
-    pub const ALL: [Part; 3] = [Part::Modes, Part::Sampler, Part::Clocks];
+    pub const ALL: [Part; 4] = [Part::Modes, Part::Sampler, Part::Clocks, Part::Balance];
 
     pub fn name(self) -> &'static str {
         match self {
             Part::Modes => "modes",
             Part::Sampler => "sampler",
             Part::Clocks => "clocks",
+            Part::Balance => "balance",
         }
     }
 }
@@ -86,6 +96,10 @@ fn of(part: Part, scale: Scale) -> Vec<Set> {
             let others = each.filter(|(device, vcpus)| !(device.is_default() && *vcpus == VCPUS));
             others.map(|(device, vcpus)| clock(device, vcpus, scale)).collect()
         }
+        Part::Balance => {
+            let policies = Balancing::ALL.map(Some);
+            [None].into_iter().chain(policies).map(|policy| balance(policy, scale)).collect()
+        }
     }
 }
 
@@ -94,6 +108,22 @@ fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {
     set.plan.clock_device = device;
     set.plan.vcpus = vcpus;
     set
+}
+
+/// Without a policy, the guest whose tick never stops.
+fn balance(balancing: Option<Balancing>, scale: Scale) -> Set {
+    let (name, tick) = match balancing {
+        None => ("ticks", Periodic),
+        Some(policy) => (policy.name(), TicklessStop),
+    };
+    let quick = usize::from(scale == Scale::Quick);
+    let works = SERVERS.map(|(name, work)| planned(name, work[quick]));
+    let plan = Plan {
+        balances: true,
+        balancing,
+        ..Plan::new(SERVER_VCPUS, modes(&[tick]), works, ROUNDS[quick], 1)
+    };
+    Set { parallel_clock: true, ..Set::new(BENCH, format!("balance-{name}"), plan, SERVER_MEMORY) }
 }
 
 fn set(name: impl Into<String>, ticks: &[TickMode], scale: Scale) -> Set {
@@ -130,12 +160,16 @@ mod tests {
             assert_eq!(names.len(), sets.len());
             let mut guests: Vec<_> = sets
                 .iter()
-                .map(|set| (set.plan.vcpus, set.plan.clock_device, set.plan.sampler))
+                .map(|set| {
+                    let plan = &set.plan;
+                    (plan.vcpus, plan.clock_device, plan.sampler, plan.balancing)
+                })
                 .collect();
             guests.dedup();
             assert_eq!(guests.len(), sets.len());
         }
         assert_eq!(idle_tables(&[Part::Sampler], Scale::Quick).len(), 2);
+        assert_eq!(idle_tables(&[Part::Balance], Scale::Quick).len(), 6);
     }
 
     #[test]

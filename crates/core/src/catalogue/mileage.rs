@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What "Getting maximum mileage out of tickless" (Ottawa Linux Symposium, 2007) prints in its
-//! Tables 1 to 4: a totally idle laptop of two cores, at 1000 Hz.
+//! Tables 1 to 4, a totally idle laptop of two cores, at 1000 Hz, and in Table 5, a busy server.
 
 /// A row of them; some are printed twice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +34,25 @@ pub const PRINTED: [Printed; 8] = [
     row(4, "global HPET", 32.0, (15.0, "15.15"), 56_451.0),
     row(4, "percpu HPET", 22.0, (15.0, "15.15"), 73_514.0),
 ];
+
+/// A row of Table 5: what SPECjbb2000 loses without ticks, by its garbage collector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regression {
+    pub collector: &'static str,
+    /// The share of its throughput.
+    pub lost: f64,
+    /// What stands for it here.
+    workload: &'static str,
+}
+
+pub const REGRESSIONS: [Regression; 2] = [
+    Regression { collector: "parallel", lost: 0.063, workload: "warehouse" },
+    Regression { collector: "gencon", lost: 0.077, workload: "nursery" },
+];
+
+pub fn regression_of(workload: &str) -> Option<&'static Regression> {
+    REGRESSIONS.iter().find(|one| one.workload == workload)
+}
 
 /// What is wrong with them.
 pub const ERRORS: [&str; 2] = [

@@ -162,6 +162,19 @@ impl Row<'_> {
         Measure::ALL.map(|measure| (measure, self.summary(measure))).into()
     }
 
+    /// How often the sampler expires while all vCPUs are busy.  A window in which one idled is left
+    /// out: the work began after it.
+    pub fn busy_expiries(&self) -> Option<Summary> {
+        let samples = self.busy?.samples().iter().filter(|sample| {
+            sample.woken.as_ref().is_some_and(|woken| woken.idle_ns * 100 < woken.window_ns)
+        });
+        let observe = |sample: &Sample| {
+            let value = Measure::SamplerExpiries.of(sample)?;
+            Some(Observation { round: sample.round, value })
+        };
+        stats::summarize(&samples.filter_map(observe).collect::<Vec<_>>())
+    }
+
     /// Of all recordings, the guest's lateness of its sampler, in ns, in order.
     pub fn sampler_late(&self) -> Vec<u64> {
         let sampled = self.idle.samples().iter().filter_map(|sample| sample.woken.as_ref());
@@ -172,7 +185,7 @@ impl Row<'_> {
     }
 }
 
-pub fn observations(cell: &Cell, measure: Measure) -> Vec<Observation> {
+fn observations(cell: &Cell, measure: Measure) -> Vec<Observation> {
     let observe =
         |sample: &Sample| Some(Observation { round: sample.round, value: measure.of(sample)? });
     cell.samples().iter().filter_map(observe).collect()
@@ -284,6 +297,25 @@ mod tests {
         assert_eq!((of(Measure::Residency), of(Measure::ExitsPerEvent)), (Some(400.0), Some(2.0)));
         // Not measured is not 0.
         assert_eq!((of(Measure::PcpuWakeUps), of(Measure::SamplerWakeUps)), (None, None));
+    }
+
+    #[test]
+    fn a_window_in_which_a_vcpu_idled_says_nothing_of_busy_ones() {
+        let busy = Woken { idle_ns: 1_000_000, ..woken(60, Some(0)) };
+        let idled = Woken { idle_ns: 900_000_000, ..busy.clone() };
+        let of = |woken: Woken| {
+            let file = file(None, 100, woken);
+            let (cell, results) = (&file.cells[0], &file);
+            let rung = Rung {
+                vcpus: 2,
+                clock_device: ClockDevice::TscDeadline,
+                deferrable_sampler: Some(true),
+                mode: cell.subject.mode,
+            };
+            let row = Row { rung, results, idle: cell, busy: Some(cell) };
+            row.busy_expiries().map(|expiries| expiries.median)
+        };
+        assert_eq!((of(busy), of(idled)), (Some(20.0), None));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! What a bench sets out to measure.
 
 use crate::{
-    clock_device::ClockDevice, isolation::Isolation, subject::Subject, workload::Workload,
+    balancing::Balancing, clock_device::ClockDevice, isolation::Isolation, subject::Subject,
+    workload::Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,12 @@ pub struct Plan {
     /// The timer of the lab's kernel that samples; none: it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Sampler>,
+    /// It is about who balances load for idle CPUs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub balances: bool,
+    /// By what policy of the lab's kernel; none: by none, as no tick stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balancing: Option<Balancing>,
     /// What wakes it is recorded in each guest, after the last run of each workload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_wakeups: bool,

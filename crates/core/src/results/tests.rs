@@ -2,6 +2,7 @@
 use super::*;
 use crate::exits::Counts;
 use crate::{
+    balancing::Balancing,
     cause::Cause,
     clock_device::ClockDevice,
     isolation::Isolation,
@@ -269,6 +270,8 @@ fn the_document_describes_every_field_and_no_other() {
     results.plan.host_cpus = Some(4);
     results.plan.clock_device = ClockDevice::Pit;
     results.plan.sampler = Some(Sampler::default());
+    results.plan.balances = true;
+    results.plan.balancing = Some(Balancing::Owner);
     results.plan.records_wakeups = true;
     let sample = &mut results.cells[0].readings.exits.samples[0];
     sample.pcpus = vec![Pcpu::default()];

@@ -2,8 +2,10 @@
 //! Settings of a guest that end wake-ups, and what they would save.
 
 use super::{
-    recording::{Class, Timer},
+    moved::{left_if_moved, Move},
+    recording::{Class, GuestWakeups, Timer},
     rounds::{Round, Source},
+    woken::SAMPLER,
 };
 use crate::{
     cause::Cause,
@@ -23,6 +25,11 @@ pub enum Knob {
     /// A parameter of the kernel's command line.
     Boot(String),
     Mode(Mode),
+    /// Timers of the wheel with this function become something else.
+    Moved {
+        how: Move,
+        function: String,
+    },
 }
 
 impl Knob {
@@ -30,6 +37,22 @@ impl Knob {
         match self {
             Knob::Mode(mode) => Some(mode),
             _ => None,
+        }
+    }
+
+    /// The kernel parameters that make it so; none where there are none.
+    pub fn parameters(&self) -> Option<Vec<String>> {
+        match self {
+            Knob::Sysctl { .. } | Knob::Mode(_) => Some(Vec::new()),
+            Knob::Boot(parameter) => Some(vec![parameter.clone()]),
+            Knob::Moved { how, function } if function == SAMPLER => {
+                let name = match how {
+                    Move::Defer => "deferrable",
+                    Move::Round => "rounded",
+                };
+                Some(vec![format!("lab_sampler.{name}=Y")])
+            }
+            Knob::Moved { .. } => None,
         }
     }
 }
@@ -40,6 +63,8 @@ impl fmt::Display for Knob {
             Knob::Sysctl { key, value } => write!(f, "sysctl:{key}={value}"),
             Knob::Boot(parameter) => write!(f, "boot:{parameter}"),
             Knob::Mode(mode) => write!(f, "mode:{mode}"),
+            Knob::Moved { how: Move::Defer, function } => write!(f, "defer:{function}"),
+            Knob::Moved { how: Move::Round, function } => write!(f, "round:{function}"),
         }
     }
 }
@@ -52,7 +77,8 @@ impl fmt::Display for NoKnob {
         write!(
             f,
             "no setting {:?}\n\
-             hint: give sysctl:KEY=VALUE, boot:PARAMETER or mode:MODE",
+             hint: give sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE, defer:FUNCTION or \
+             round:FUNCTION",
             self.0
         )
     }
@@ -73,6 +99,8 @@ impl FromStr for Knob {
                 is_word(parameter).then(|| Knob::Boot(parameter.to_string()))
             }
             Some(("mode", mode)) => mode.parse().ok().map(Knob::Mode),
+            Some(("defer", function)) => moved(Move::Defer, function),
+            Some(("round", function)) => moved(Move::Round, function),
             _ => None,
         };
         parsed.ok_or_else(|| NoKnob(text.to_string()))
@@ -80,6 +108,12 @@ impl FromStr for Knob {
 }
 
 crate::serde_as_text!(Knob);
+
+fn moved(how: Move, function: &str) -> Option<Knob> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    let is_function = !function.is_empty() && function.chars().all(is_name);
+    is_function.then(|| Knob::Moved { how, function: function.into() })
+}
 
 /// As `vm.swappiness`.
 fn is_key(key: &str) -> bool {
@@ -169,13 +203,15 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub fn predict(rounds: &[Round], knobs: &[Knob]) -> Trial {
-        Trial {
-            knobs: knobs.to_vec(),
-            exits: exits(rounds),
-            predicted_exits: left_by(rounds, knobs),
-            counted_exits: None,
-        }
+    pub fn predict(guest: &GuestWakeups, rounds: &[Round], knobs: &[Knob]) -> Trial {
+        let predicted_exits = match knobs {
+            [Knob::Moved { how, function }] => {
+                let left = left_if_moved(guest, rounds, function, *how);
+                left.map(|left| left.round().max(0.0) as u64)
+            }
+            _ => left_by(rounds, knobs),
+        };
+        Trial { knobs: knobs.to_vec(), exits: exits(rounds), predicted_exits, counted_exits: None }
     }
 }
 
@@ -206,7 +242,7 @@ fn left_by(rounds: &[Round], knobs: &[Knob]) -> Option<u64> {
             Knob::Mode(Mode { tick: TickMode::Paratick, .. }) => {
                 halts_with_deadline = !is_paratick(rounds);
             }
-            Knob::Mode(_) => return None,
+            Knob::Mode(_) | Knob::Moved { .. } => return None,
             other => {
                 let text = other.to_string();
                 ended.push(KNOWN.iter().find(|known| known.knob == text)?);
@@ -253,7 +289,7 @@ mod tests {
 
     fn left(rounds: &[Round], knobs: &[&str]) -> Option<u64> {
         let knobs: Vec<Knob> = knobs.iter().map(|knob| knob.parse().unwrap()).collect();
-        Trial::predict(rounds, &knobs).predicted_exits
+        left_by(rounds, &knobs)
     }
 
     /// A clock watchdog's: alone, with what waits, passed on, and with what does not wait.
@@ -335,6 +371,8 @@ mod tests {
             "boot:a\n",
             "mode:",
             "mode:none",
+            "defer:",
+            "round:a b",
         ];
         for text in wrong {
             assert_eq!(text.parse::<Knob>(), Err(NoKnob(text.into())), "{text:?}");
@@ -344,7 +382,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_setting_is_read_as_it_is_printed(
-            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}"
+            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}|(defer|round):[a-z_.]{1,9}"
         ) {
             prop_assert_eq!(text.parse::<Knob>().unwrap().to_string(), text);
         }

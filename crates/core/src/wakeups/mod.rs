@@ -3,6 +3,7 @@
 
 mod knobs;
 mod lateness;
+mod moved;
 mod offenders;
 mod recording;
 mod replay;
@@ -11,8 +12,9 @@ mod woken;
 
 pub use knobs::{advice, Advice, Knob, NoKnob, Trial};
 pub use lateness::{lateness, Lateness};
+pub use moved::Move;
 pub use offenders::{offenders, summary, Offender, Summary};
-pub use recording::{Class, Event, GuestWakeups, Irq, Late, Process, Timer, What};
+pub use recording::{Class, Event, GuestWakeups, Irq, Jiffies, Late, Process, Timer, What};
 pub use replay::{with_slack, Saving};
 pub use rounds::{rounds, Round, Source};
 pub use woken::{Sampled, Waker, Woken};

@@ -12,8 +12,19 @@ pub struct GuestWakeups {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub cpus: u32,
+    /// None where no timer of the wheel expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jiffies: Option<Jiffies>,
     /// In the order of time.
     pub events: Vec<Event>,
+}
+
+/// How the guest's kernel counts time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jiffies {
+    pub hz: u64,
+    /// When a full second of them began, by CLOCK_MONOTONIC.
+    pub second_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,7 +50,7 @@ pub struct Sampled {
 }
 
 /// What the kernel calls the lab's sampler (kernel/series/lab).
-const SAMPLER: &str = "lab_sampler_fn";
+pub(super) const SAMPLER: &str = "lab_sampler_fn";
 
 impl Woken {
     /// `process` is the guest's VMM on the host.

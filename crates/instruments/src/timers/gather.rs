@@ -7,7 +7,7 @@ use super::raw::{
     WAKE_WHEEL, WAKE_WORK, WHEEL_DEFERRABLE,
 };
 use crate::{bpf::name, symbols::Symbols};
-use paratick_core::wakeups::{Class, Event, Irq, Late, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What};
 use std::collections::BTreeMap;
 
 /// In the order of time.
@@ -66,9 +66,9 @@ fn irq(number: u32) -> Irq {
     }
 }
 
-/// `round_jiffies()` takes full seconds, and three jiffies more for each CPU (kernel/time/timer.c).
+/// `round_jiffies()` takes full seconds, and three jiffies less for each CPU (kernel/time/timer.c).
 fn class(one: &Wake, hz: Option<u64>) -> Class {
-    let skewed = |hz: u64| one.expires.wrapping_sub(3 * u64::from(one.cpu)) % hz == 0;
+    let skewed = |hz: u64| one.expires.wrapping_add(3 * u64::from(one.cpu)) % hz == 0;
     match one.kind {
         _ if one.known == 0 => Class::Unknown,
         WAKE_HRTIMER if one.slack_ns > 0 => Class::Slack,
@@ -102,6 +102,18 @@ fn process(one: &Wake) -> Option<Process> {
         pid => Some(Process { pid: Some(pid), name }),
     }
 }
+
+/// None where no two timers of the wheel expired, or its rate is none we know.
+pub fn jiffies(records: &[Wake]) -> Option<Jiffies> {
+    let hz = rate_of_jiffies(records)?;
+    let wheel = records.iter().filter(|one| one.kind == WAKE_WHEEL);
+    // Each jiffy begins at the earliest a little before what expires in it.
+    let zero = |one: &Wake| i128::from(one.at_ns) - i128::from(one.now) * (SECOND / i128::from(hz));
+    let second_ns = wheel.map(zero).min()?.rem_euclid(SECOND) as u64;
+    Some(Jiffies { hz, second_ns })
+}
+
+const SECOND: i128 = 1_000_000_000;
 
 /// The kernel's HZ: by how many jiffies two expiries of the wheel are apart.
 fn rate_of_jiffies(records: &[Wake]) -> Option<u64> {

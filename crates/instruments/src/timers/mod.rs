@@ -16,7 +16,7 @@ use crate::{
 };
 use anyhow::Result;
 use aya::Ebpf;
-use gather::gather;
+use gather::{gather, jiffies};
 use paratick_core::{
     noise::{Clock, Instant},
     wakeups::GuestWakeups,
@@ -51,6 +51,7 @@ impl Instrument for TimerRecorder {
             begin_ns: clock.begin.ns,
             end_ns: clock.end.ns,
             cpus: cpus.count() as u32,
+            jiffies: jiffies(self.records.taken()),
             events: gather(self.records.taken(), &Symbols::read()?),
         })
     }

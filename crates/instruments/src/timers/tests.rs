@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{
-    gather::gather,
+    gather::{gather, jiffies},
     raw::{Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_WHEEL, WHEEL_DEFERRABLE},
 };
 use crate::symbols::Symbols;
-use paratick_core::wakeups::{Class, Event, Irq, Late, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What};
 
 fn wake(kind: u32, at_ns: u64) -> Wake {
     // SAFETY: plain numbers.
@@ -27,15 +27,23 @@ fn wheel(at_ns: u64, now: u64, expires: u64) -> Wake {
 
 #[test]
 fn a_timer_of_the_wheel_is_rounded_if_it_is_due_on_a_full_second() {
-    // 250 jiffies a second; CPU 2's are skewed by 6.
+    // 250 jiffies a second; CPU 2's are six earlier.
     let mut all =
-        [wheel(0, 1_000, 999), wheel(1_000_000_000, 1_250, 1_250), wheel(2, 1_256, 1_256)];
-    all[2] = Wake { cpu: 2, at_ns: 1_024_000_000, ..all[2] };
+        [wheel(0, 1_000, 999), wheel(1_000_000_000, 1_250, 1_250), wheel(2, 1_494, 1_494)];
+    all[2] = Wake { cpu: 2, at_ns: 1_976_000_000, ..all[2] };
     let classes: Vec<Class> = timers(&all).iter().map(|timer| timer.class).collect();
     assert_eq!(classes, [Class::Hard, Class::Rounded, Class::Rounded]);
     let late = Wake { flags: WHEEL_DEFERRABLE, ..all[1] };
     assert_eq!(timers(&[late])[0].class, Class::Deferrable);
     assert_eq!(timers(&[late])[0].function, "mine");
+}
+
+#[test]
+fn jiffies_begin_where_the_earliest_timer_expires() {
+    // The first is late by 3 us, the second by 1 us.
+    let all = [wheel(5_003_000, 1_000, 999), wheel(1_005_001_000, 1_250, 1_250)];
+    assert_eq!(jiffies(&all), Some(Jiffies { hz: 250, second_ns: 5_001_000 }));
+    assert_eq!(jiffies(&all[..1]), None);
 }
 
 #[test]

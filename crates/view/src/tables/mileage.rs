@@ -10,8 +10,9 @@ use paratick_core::{
     catalogue::mileage::{Printed, ERRORS},
     clock_device::{ClockDevice, CLOCK_DEVICES},
     mode::{Mode, Polling, TickMode},
-    results::{mileage_observations, Measure, Mileage, Row, Rung},
-    stats::{self, Summary},
+    results::{Measure, Mileage, Row, Rung},
+    stats::Summary,
+    units::Hz,
 };
 
 pub fn tables(all: &Mileage) -> Vec<Table> {
@@ -21,7 +22,11 @@ pub fn tables(all: &Mileage) -> Vec<Table> {
 
 /// ` at 250 Hz`, where that is known.
 pub fn at(all: &Mileage) -> String {
-    all.hz.map_or(String::new(), |hz| format!(" at {hz}"))
+    at_hz(all.hz)
+}
+
+pub(super) fn at_hz(hz: Option<Hz>) -> String {
+    hz.map_or(String::new(), |hz| format!(" at {hz}"))
 }
 
 fn columns(more: &[Measure]) -> impl Iterator<Item = String> + '_ {
@@ -118,9 +123,7 @@ pub fn served(all: &Mileage) -> Table {
                 let place = ((late.len() as f64 * share) as usize).min(late.len().max(1) - 1);
                 number::or_nothing(late.get(place).copied(), nanos)
             };
-            let busy = row.busy.and_then(|cell| {
-                stats::summarize(&mileage_observations(cell, Measure::SamplerExpiries))
-            });
+            let busy = row.busy_expiries();
             let due = row.results.plan.sampler.map(|sampler| {
                 f64::from(row.results.plan.vcpus) * 1e6 / f64::from(sampler.period_us)
             });
@@ -139,7 +142,8 @@ pub fn served(all: &Mileage) -> Table {
     table.note(
         "Late: in an idle guest, by how many jiffies it expires after the one it was due in, as a \
          time; one is what the timer wheel takes at least. Busy: expiries in a second of all vCPUs \
-         while both compute, in a window of a second.",
+         while both compute, in a window of a second; one in which a vCPU idled, as the work began \
+         late, is left out.",
     );
     table
 }

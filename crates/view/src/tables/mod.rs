@@ -2,6 +2,7 @@
 //! The tables of results: the terminal and the report show the same ones.
 
 pub mod averages;
+pub mod balance;
 pub mod bench;
 pub mod crowd;
 pub mod cycle;
