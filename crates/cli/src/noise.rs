@@ -5,8 +5,8 @@ use crate::{
     errors::usage,
     input,
     options::{duration, number, Format, LabOptions, SideChoice},
-    print::out,
-    progress, signals,
+    print::{errln, out},
+    progress, report, signals,
 };
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
@@ -20,7 +20,7 @@ use paratick_core::{
     units::Nanos,
 };
 use paratick_machine::{accel::Accel, spec::Clock};
-use paratick_view::{rtla, table::wrap, tables::noise as tables};
+use paratick_view::{noise_html, rtla, table::wrap, tables::noise as tables};
 use serde::Serialize;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -55,6 +55,9 @@ pub struct Args {
     /// Print what `rtla osnoise` prints, with the host's columns at the end of `top`
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["format", "budget"])]
     rtla: Option<Rtla>,
+    /// Also write a page with steal and the hypervisor's noise over time
+    #[arg(long, value_name = "FILE.html")]
+    figure: Option<PathBuf>,
     /// Take time from the pCPU of the guest's CPU 0, as an SMI would, and look whether it is found
     ///
     /// LENGTH@PERIOD, such as 30us@10ms; only the lab's emulator can.
@@ -88,12 +91,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
         })?;
         args.check_gaps(recorded.guest.is_some())?;
+        args.check_figure(recorded.guest.is_some() && recorded.host.is_some())?;
         return args.show(&recorded);
     }
     let sides = args.side.sides(&args.lab)?;
     args.lab.check()?;
     args.check_stall(sides)?;
     args.check_gaps(sides.guest)?;
+    args.check_figure(sides.guest && sides.host)?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
@@ -129,6 +134,17 @@ impl Args {
         }
     }
 
+    fn check_figure(&self, both: bool) -> Result<()> {
+        let Some(file) = &self.figure else { return Ok(()) };
+        if !both {
+            return Err(usage(
+                "--figure shows what the host did in the gaps of a guest\n\
+                 hint: record both sides: leave --side and --host here out",
+            ));
+        }
+        report::check(file)
+    }
+
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;
@@ -156,6 +172,11 @@ impl Args {
             (Some(Rtla::Top), Some(book)) => out!("{}", rtla::top(book, recorded.host.is_some()))?,
             (Some(Rtla::Hist), Some(book)) => out!("{}", rtla::hist(book))?,
             _ => self.format.print(&report, || self.text(recorded, &report))?,
+        }
+        let drawn = self.figure.as_ref().zip(report.ledger.as_ref()).zip(recorded.guest.as_ref());
+        if let Some(((file, book), guest)) = drawn {
+            report::write_page(file, &noise_html(book, guest.begin_ns, recorded.host.is_some())?)?;
+            errln!("figure: {}", file.display());
         }
         let audit = recorded.host.as_ref().and_then(|host| host.audit);
         let differs = audit.is_some_and(|audit| {
