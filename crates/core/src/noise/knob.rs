@@ -82,8 +82,7 @@ pub fn host_parameters(knobs: &[Knob], cpus: &str) -> Vec<String> {
 fn parameters(wanted: BTreeSet<Parameter>, cpus: &str) -> Vec<String> {
     let has = |one| wanted.contains(&one);
     let flags = [(Parameter::ManagedIrq, "managed_irq,"), (Parameter::Domain, "domain,")];
-    let flags: String =
-        flags.iter().filter(|(one, _)| has(*one)).map(|(_, flag)| *flag).collect();
+    let flags: String = flags.iter().filter(|(one, _)| has(*one)).map(|(_, flag)| *flag).collect();
     let given = [
         (!flags.is_empty(), format!("isolcpus={flags}{cpus}")),
         (has(Parameter::NohzFull), format!("nohz_full={cpus}")),
