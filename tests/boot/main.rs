@@ -22,6 +22,7 @@ mod model;
 mod noise;
 mod polling;
 mod programs;
+mod recording;
 mod selftest;
 mod series;
 mod shared;

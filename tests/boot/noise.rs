@@ -4,7 +4,9 @@
 use crate::support::{
     base_kernel, compile, guest_on, host_for, kernel, mode, sh, text, tools, PATIENCE,
 };
-use paratick_bench::noise::{quiet, record, NoiseRecorder, Recorded, Sides};
+use paratick_bench::noise::{
+    quiet, quiet_host, record_beside, Beside, NoiseRecorder, Recorded, Sides,
+};
 use paratick_core::{
     cause::Cause,
     noise::{ledger, Absence, Class, Kind, Ledger, Source, Stalls},
@@ -20,8 +22,17 @@ const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
 const BOTH: Sides = Sides { host: true, guest: true };
 
 fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
+    sampled_beside(host, guest, seconds, None)
+}
+
+fn sampled_beside(
+    host: &Host,
+    guest: &Guest,
+    seconds: u64,
+    beside: Option<&Beside>,
+) -> (Recorded, Ledger) {
     let time = Duration::from_secs(seconds);
-    let recorded = record(host, guest, BOTH, time, PATIENCE).unwrap();
+    let recorded = record_beside(host, guest, BOTH, time, PATIENCE, beside).unwrap();
     let (Some(seen), Some(noise)) = (&recorded.host, &recorded.guest) else {
         panic!("both sides were asked");
     };
@@ -58,7 +69,7 @@ fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
 }
 
 /// A host whose CPUs make no noise of their own but the stalls they are told to, and its guest.
-fn quiet_pair(
+pub fn quiet_pair(
     image: PathBuf,
     vcpus: u32,
     mode_name: &str,
@@ -102,6 +113,33 @@ fn every_gap_has_a_cause() {
             "tickless" => assert!(arms > 500, "{arms}"),
             _ => assert!(arms < 100, "{arms}"),
         }
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
+/// Two vCPUs that wander over three CPUs, with other things to do on both sides: most gaps are
+/// several things at once.
+#[test]
+fn of_busy_stock_kernels_hardly_a_gap_has_no_cause_and_with_the_series_none() {
+    for (image, least) in [(base_kernel(), 95.0), (kernel(), 99.5)] {
+        let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
+        quiet_host(&mut spec);
+        let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+        let mut config = GuestConfig::new(image, 2, Size::mib(512), mode("tickless"));
+        config.unpinned = true;
+        let guest = host.start_guest(config).unwrap();
+        let agent = tools().agent.display().to_string();
+        let chores: Vec<String> =
+            [&agent, "workload", "chores", "--threads", "4"].map(String::from).into();
+        let beside = Beside { on_host: chores.clone(), in_guest: chores };
+        let (_, book) = sampled_beside(&host, &guest, 1, Some(&beside));
+        let gaps = book.entries.len();
+        let named = 100.0 * (gaps - book.unexplained()) as f64 / gaps as f64;
+        println!("{named:.2} % of {gaps} gaps are named");
+        assert!(gaps > 1_000 && named >= least, "{named} of {gaps}");
+        let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
+        assert!(steal > 50, "{steal}");
         guest.shutdown().unwrap();
         host.shutdown().unwrap();
     }

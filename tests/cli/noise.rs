@@ -57,6 +57,36 @@ fn exits_are_compared_with_the_emulator_s_world_switches() {
 }
 
 #[test]
+fn noise_over_time_is_a_page_of_its_own_and_nothing_else_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("noise.html");
+    explained(&["--figure", file.to_str().unwrap()]);
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(page.matches("<svg ").count(), 2, "one for wide pages, one for narrow ones");
+    for word in ["Steal, µs", "KVM and VMM, µs", "Where that time went"] {
+        assert!(page.contains(word), "{word}");
+    }
+    explained(&["--figure", file.to_str().unwrap()]);
+    let refused = |recording: &str, figure: &std::path::Path, word: &str| {
+        let mut noise = paratick(&["noise", "--recording", recording, "--figure"]);
+        let output = noise.arg(figure).assert().code(2).get_output().clone();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(word) && said.contains("hint: "), "{said}");
+        assert!(output.stdout.is_empty());
+    };
+    let notes = folder.path().join("notes.txt");
+    std::fs::write(&notes, "mine").unwrap();
+    refused(RECORDING, &notes, "is not a page");
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "mine");
+    let mut recording: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(RECORDING).unwrap()).unwrap();
+    recording["host"] = serde_json::Value::Null;
+    let alone = folder.path().join("alone.json");
+    std::fs::write(&alone, recording.to_string()).unwrap();
+    refused(alone.to_str().unwrap(), &file, "record both sides");
+}
+
+#[test]
 fn the_fewest_knobs_for_a_budget_are_named() {
     let text = explained(&["--budget", "10us", "--gaps", "0"]);
     let (_, plan) = text.split_once("longer than 10.0 µs, the fewest knobs").expect(&text);

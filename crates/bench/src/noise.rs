@@ -3,8 +3,8 @@
 
 /// For whoever ends this process at once, while it records.
 pub use paratick_instruments::end_traces;
-/// For whoever runs something else than osnoise meanwhile.
-pub use paratick_instruments::noise::NoiseRecorder;
+/// For whoever runs something else meanwhile.
+pub use paratick_instruments::{noise::NoiseRecorder, osnoise::OsnoiseRecorder};
 
 use crate::sample::emulator_counted;
 use anyhow::{bail, Result};
@@ -12,10 +12,7 @@ use paratick_core::{
     noise::{GuestNoise, HostNoise, Stalls, TscOffset},
     wire::GuestConfig,
 };
-use paratick_instruments::{
-    osnoise::{OsnoiseRecorder, LEAD},
-    Instrument,
-};
+use paratick_instruments::{osnoise::LEAD, Instrument};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -82,18 +79,27 @@ pub fn pin(guest: &mut GuestConfig) {
     guest.pins = (VCPU_S..).take(guest.vcpus as usize).collect();
 }
 
-/// What runs on the host and in the guest meanwhile: a workload of the agent's, whose work is ms.
-#[derive(Clone, Copy)]
-pub struct Beside<'a> {
-    pub chores: &'a [String],
+/// Lets osnoise sample on these CPUs of the guest from now on, not on all.
+pub fn sample_on(guest: &Guest, cpus: &str) -> Result<()> {
+    let script = format!("echo {cpus} >/sys/kernel/tracing/osnoise/cpus");
+    let result = guest.exec(Exec::new(["sh", "-c", &script]).timeout(STEP_LIMIT))?;
+    if result.code != 0 {
+        let said = String::from_utf8_lossy(&result.stderr);
+        bail!("osnoise's CPUs cannot be set (code {}): {}", result.code, said.trim());
+    }
+    Ok(())
 }
 
-impl Beside<'_> {
-    fn exec(&self, time: Duration, limit: Duration) -> Exec {
-        let work = time.as_millis().to_string();
-        let words = self.chores.iter().map(String::as_str);
-        Exec::new(words.chain(["--window", "0", "--work", &work])).timeout(limit)
-    }
+/// What runs on the host and in the guest meanwhile: workloads of the agent's, whose work is ms.
+pub struct Beside {
+    pub on_host: Vec<String>,
+    pub in_guest: Vec<String>,
+}
+
+fn workload(words: &[String], time: Duration, limit: Duration) -> Exec {
+    let work = time.as_millis().to_string();
+    let words = words.iter().map(String::as_str);
+    Exec::new(words.chain(["--window", "0", "--work", &work])).timeout(limit)
 }
 
 /// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.
@@ -116,7 +122,7 @@ pub fn record_beside(
     sides: Sides,
     time: Duration,
     limit: Duration,
-    beside: Option<Beside>,
+    beside: Option<&Beside>,
 ) -> Result<Recorded> {
     if sides.host {
         host.start::<NoiseRecorder>()?;
@@ -147,10 +153,16 @@ pub fn record_beside(
 }
 
 /// Runs it on both at once.
-fn both(host: &Host, guest: &Guest, time: Duration, limit: Duration, beside: Beside) -> Result<()> {
+fn both(
+    host: &Host,
+    guest: &Guest,
+    time: Duration,
+    limit: Duration,
+    beside: &Beside,
+) -> Result<()> {
     thread::scope(|scope| {
-        let on_host = scope.spawn(move || host.exec(beside.exec(time, limit)));
-        let in_guest = guest.exec(beside.exec(time, limit));
+        let on_host = scope.spawn(|| host.exec(workload(&beside.on_host, time, limit)));
+        let in_guest = guest.exec(workload(&beside.in_guest, time, limit));
         let on_host = on_host.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         waited(in_guest?)?;
         waited(on_host?)

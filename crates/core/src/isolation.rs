@@ -34,7 +34,7 @@ impl Isolation {
 
     /// The isolated CPUs of a host for a guest of `vcpus`, as the kernel lists them.
     pub fn host_cpus(self, vcpus: u32) -> Option<String> {
-        self.of_host().then(|| list(1, vcpus))
+        self.of_host().then(|| pcpus(vcpus))
     }
 
     /// The same of the guest.
@@ -50,6 +50,11 @@ impl Isolation {
     pub fn guest_parameters(self, vcpus: u32) -> Vec<String> {
         self.guest_cpus(vcpus).map_or(Vec::new(), |cpus| parameters(&cpus))
     }
+}
+
+/// Those of a host on which a guest's vCPUs are pinned, each on one of its own.
+pub fn pcpus(vcpus: u32) -> String {
+    list(1, vcpus)
 }
 
 /// The guest's CPUs that osnoise samples, isolated or not: all but the one for its housekeeping.

@@ -23,6 +23,8 @@ mod timeline;
 
 pub use input::Input;
 
+use paratick_core::noise::Ledger;
+
 /// The page could not be put together: an error in this crate, not in the input.
 #[derive(Debug, thiserror::Error)]
 #[error("the report's page could not be put together: {0:#}")]
@@ -39,4 +41,11 @@ pub fn is_page(beginning: &[u8]) -> bool {
 pub fn html(input: &Input) -> Result<String, RenderError> {
     let selection = set::Selection::new(&input.results);
     Ok(page::render(&section::page(input, &selection))?)
+}
+
+/// A page with the time line of one recording of noise, as in the thesis' Figure 1.
+pub fn noise_html(ledger: &Ledger, begin_ns: u64, has_host: bool) -> Result<String, RenderError> {
+    let parts = tables::noise::parts(ledger, has_host);
+    let moments = paratick_core::noise::moments(ledger, begin_ns);
+    Ok(page::render(&section::noise(ledger.window_ns, &moments, parts))?)
 }

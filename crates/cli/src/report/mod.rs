@@ -51,3 +51,12 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
     }
     output::write(output, &paratick_view::html(&Input::of(read_files))?)
 }
+
+/// Fails where a page that is made of no results could not be written.
+pub fn check(output: &Path) -> Result<()> {
+    output::check(output, &[])
+}
+
+pub fn write_page(output: &Path, page: &str) -> Result<()> {
+    output::write(output, page)
+}

@@ -2,6 +2,7 @@
 //! The fewest knobs after which no gap is longer than one can afford.
 
 use super::{
+    knob::Knob,
     ledger::{Entry, Ledger},
     rank::Source,
 };
@@ -14,7 +15,7 @@ pub struct Budget {
     /// Gaps that are longer than that now.
     pub over: usize,
     /// To turn; all that there are if the budget cannot be met.
-    pub knobs: Vec<&'static str>,
+    pub knobs: Vec<Knob>,
     /// What is predicted after that: the longest gap, all gaps that are longer than the budget,
     /// and the noise.
     pub longest_ns: u64,
@@ -22,6 +23,51 @@ pub struct Budget {
     pub noise_ns: u64,
     /// What is left of the longest gap, for which there is no knob or for which none is needed.
     pub left: Vec<Source>,
+}
+
+/// What was predicted of knobs, beside what there was with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trial {
+    pub budget_ns: u64,
+    pub before: Level,
+    pub predicted: Level,
+    pub measured: Level,
+    /// Of the knobs, those that no boot turns: they are as they were.
+    pub not_turned: Vec<Knob>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Level {
+    pub longest_ns: u64,
+    /// Gaps that are longer than the budget.
+    pub over: usize,
+    pub noise_ns: u64,
+}
+
+impl Level {
+    fn of(ledger: &Ledger, budget_ns: u64) -> Level {
+        let gaps = || ledger.entries.iter().map(|gap| gap.ns);
+        Level {
+            longest_ns: gaps().max().unwrap_or(0),
+            over: gaps().filter(|ns| *ns > budget_ns).count(),
+            noise_ns: ledger.noise_ns(),
+        }
+    }
+}
+
+impl Trial {
+    /// `before` is what the budget was made of.
+    pub fn of(budget: &Budget, before: &Ledger, measured: &Ledger) -> Trial {
+        let Budget { budget_ns, longest_ns, still_over, noise_ns, .. } = *budget;
+        let not_turned = budget.knobs.iter().filter(|knob| !knob.is_turned_by_a_boot());
+        Trial {
+            budget_ns,
+            before: Level::of(before, budget_ns),
+            predicted: Level { longest_ns, over: still_over, noise_ns },
+            measured: Level::of(measured, budget_ns),
+            not_turned: not_turned.copied().collect(),
+        }
+    }
 }
 
 /// A set of knobs, by their places.
@@ -35,7 +81,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(entry: &Entry, knobs: &[&'static str]) -> Parts {
+    fn of(entry: &Entry, knobs: &[Knob]) -> Parts {
         let mut parts = Parts { fixed: 0, of_knobs: Vec::new(), edges: 0 };
         for event in &entry.events {
             match (&event.source, place(&event.source, knobs)) {
@@ -57,7 +103,7 @@ impl Parts {
     }
 }
 
-fn place(source: &Source, knobs: &[&'static str]) -> Option<usize> {
+fn place(source: &Source, knobs: &[Knob]) -> Option<usize> {
     let wanted = source.knob()?;
     knobs.iter().position(|knob| *knob == wanted)
 }
@@ -65,7 +111,7 @@ fn place(source: &Source, knobs: &[&'static str]) -> Option<usize> {
 /// Of the smallest sets that do, the one that leaves least noise.
 pub fn budget(ledger: &Ledger, budget_ns: u64) -> Budget {
     let events = || ledger.entries.iter().flat_map(|entry| &entry.events);
-    let mut knobs: Vec<&'static str> =
+    let mut knobs: Vec<Knob> =
         events().filter(|event| event.ns > 0).filter_map(|event| event.source.knob()).collect();
     knobs.sort_unstable();
     knobs.dedup();

@@ -45,7 +45,7 @@ fn ledger(gaps: &[Vec<(usize, u64)>]) -> Ledger {
     }
 }
 
-fn knobs(places: &[usize]) -> Vec<&'static str> {
+fn knobs(places: &[usize]) -> Vec<Knob> {
     let mut knobs: Vec<_> =
         places.iter().map(|at| sources()[*at].knob().expect("it has a knob")).collect();
     knobs.sort_unstable();
@@ -76,6 +76,18 @@ fn what_no_knob_ends_is_named() {
     assert_eq!((found.longest_ns, found.left), (30_000, vec![Source::Unexplained]));
 }
 
+#[test]
+fn what_was_predicted_stands_beside_what_there_was() {
+    let before = ledger(&[vec![(0, 500), (2, 9_000), (3, 5_000)], vec![(3, 12_000)]]);
+    let after = ledger(&[vec![(0, 400), (2, 9_000)], vec![(1, 11_000)]]);
+    let trial = Trial::of(&budget(&before, 10_000), &before, &after);
+    let level = |longest_ns, over, noise_ns| Level { longest_ns, over, noise_ns };
+    assert_eq!(trial.before, level(14_500, 2, 26_500));
+    assert_eq!(trial.predicted, level(9_500, 0, 9_500));
+    assert_eq!(trial.measured, level(11_000, 1, 20_400));
+    assert!(trial.not_turned.is_empty());
+}
+
 proptest! {
     /// It meets the budget if turning everything does, and no knob in it can be spared.
     #[test]
@@ -85,7 +97,7 @@ proptest! {
     ) {
         let book = ledger(&gaps);
         let found = budget(&book, most);
-        let after = |knobs: &[&str]| {
+        let after = |knobs: &[Knob]| {
             let left = |gap: &Vec<(usize, u64)>| {
                 let turned = |at: usize| sources()[at].knob().is_some_and(|k| knobs.contains(&k));
                 let rest: u64 = gap.iter().filter(|(at, _)| !turned(*at)).map(|(_, ns)| ns).sum();

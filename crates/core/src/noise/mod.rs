@@ -5,15 +5,17 @@
 mod budget;
 mod clock;
 mod join;
+mod knob;
 mod ledger;
 mod rank;
 mod recording;
 mod sample;
 mod stalls;
 
-pub use budget::{budget, Budget};
+pub use budget::{budget, Budget, Level, Trial};
 pub use clock::{Clock, Instant};
 pub use join::{absences, Away};
+pub use knob::{guest_parameters, host_parameters, Knob};
 pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
 pub use rank::{by_source, host_sources, Rank, Source};
 pub use recording::{

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What noise comes from, and what can be done about it.
 
-use super::recording::{Absence, Kind};
+use super::{
+    knob::Knob,
+    recording::{Absence, Kind},
+};
 use crate::cause::Cause;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
@@ -51,38 +54,27 @@ impl fmt::Display for Source {
 
 impl Source {
     /// The knob that ends it.  One knob may end several sources.
-    pub fn knob(&self) -> Option<&'static str> {
-        self.advice()?.split(", or ").next()
-    }
-
-    /// What to do about it, where there is a knob, and what else would do.
-    pub fn advice(&self) -> Option<&'static str> {
+    pub fn knob(&self) -> Option<Knob> {
         Some(match self {
             Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
-                "guest: nohz_full= on CPUs with one task, or boot in paratick"
+                Knob::GuestTicks
             }
-            Source::Exit { cause: Cause::HostTick, .. } => "host: nohz_full= on the vCPUs' pCPUs",
-            Source::Exit { cause: Cause::Ipi, .. } => {
-                "guest: isolcpus= and rcu_nocbs= on the CPU that receives it"
-            }
-            Source::Exit { cause: Cause::Io, .. } => {
-                "host: irqaffinity= away from the vCPUs' pCPUs; guest: fewer accesses to devices"
-            }
-            Source::Vmm { .. } => "host: let KVM or vhost do it, not the VMM",
-            Source::Preempted { by } if by.starts_with("kworker") => {
-                "host: /sys/devices/virtual/workqueue/cpumask, or isolcpus=domain,…"
-            }
-            Source::Preempted { .. } => "host: isolcpus=domain,managed_irq,… and pinned vCPUs",
+            Source::Exit { cause: Cause::HostTick, .. } => Knob::HostTicks,
+            Source::Exit { cause: Cause::Ipi, .. } => Knob::GuestIpis,
+            Source::Exit { cause: Cause::Io, .. } => Knob::HostDevices,
+            Source::Vmm { .. } => Knob::VmmDevices,
+            Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
+            Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name }
                 if name.contains("tick") || name.contains("timer") =>
             {
-                "guest: nohz_full= on CPUs with one task"
+                Knob::GuestTicks
             }
-            Source::Guest { kind: Kind::Irq, .. } => "guest: irqaffinity= to other CPUs",
-            Source::Guest { kind: Kind::Softirq, .. } => "guest: nohz_full= and rcu_nocbs=",
-            Source::Guest { kind: Kind::Thread, .. } => "guest: isolcpus=domain,…",
-            Source::Held => "host: cpu.max of the VM's cgroup",
-            Source::Waking => "host: kvm.halt_poll_ns (paratick tune halt-poll says how much)",
+            Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
+            Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
+            Source::Guest { kind: Kind::Thread, .. } => Knob::GuestThreads,
+            Source::Held => Knob::Quota,
+            Source::Waking => Knob::HaltPolling,
             Source::Exit { .. }
             | Source::Blocked { .. }
             | Source::Guest { kind: Kind::Nmi, .. }
@@ -90,6 +82,18 @@ impl Source {
             | Source::Outside
             | Source::Unexplained => return None,
         })
+    }
+
+    /// What else would do.
+    pub fn alternative(&self) -> Option<&'static str> {
+        match self {
+            Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
+                Some("boot in paratick")
+            }
+            Source::Exit { cause: Cause::Io, .. } => Some("guest: fewer accesses to devices"),
+            Source::Preempted { by } if by.starts_with("kworker") => Some("isolcpus=domain,…"),
+            _ => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     page::{Block, Figure, Section},
     set::Selection,
     svg::lines::{Line, Lines, Panel},
+    table::Table,
     tables::isolated,
 };
 use paratick_core::{
@@ -43,42 +44,49 @@ pub fn section(selection: &Selection) -> Option<Section> {
 
 /// As the thesis' Figure 1, for every way to isolate.
 fn figure(factorial: &Factorial, mode: Mode) -> Block {
-    let panel = |title: &str, of: fn(&Moment) -> u64| Panel {
-        title: title.into(),
-        lines: Isolation::ALL
-            .into_iter()
-            .filter_map(|isolation| {
-                let noise = isolated::first(factorial, isolation, mode)?;
-                let each = noise.window_ns as f64 / noise.moments.len().max(1) as f64;
-                let points = noise.moments.iter().enumerate().map(|(number, moment)| {
-                    let at = (number as f64 + 0.5) * each / 1e6;
-                    (at, exactly(of(moment) as f64 / 1e3))
-                });
-                Some(Line { name: isolated::name(isolation).into(), points: points.collect() })
-            })
-            .collect(),
+    let first = |isolation| {
+        let noise = isolated::first(factorial, isolation, mode)?;
+        Some((isolated::name(isolation).to_string(), noise.window_ns, &noise.moments[..]))
     };
-    let panels = vec![
-        panel("Steal, µs", |moment| moment.steal_ns),
-        panel("KVM and VMM, µs", |moment| moment.hypervisor_ns),
-    ];
-    let lines = Lines { panels, label: "ms".into() };
-    let cpus = factorial.host_cpus;
-    let (id, title) = (format!("fig-noise-{cpus}-{mode}"), "Noise of a busy guest over time");
+    let lines: Vec<Recorded> = Isolation::ALL.into_iter().filter_map(first).collect();
+    let id = format!("fig-noise-{}-{mode}", factorial.host_cpus).replace('+', "-");
     let caption = format!(
         "Noise over time in `{mode}`{}, of the first boot of each: what the vCPUs that sample lost \
          in each fiftieth of the recording.",
         isolated::on(factorial)
     );
-    let description = format!(
-        "Two panels over time, with a line for each of {}; the table below has the sums.",
-        number::plural(lines.panels[0].lines.len(), "way to isolate")
-    );
-    let id = id.replace('+', "-");
-    let draw = |size| lines.draw(size, &id, title, &description);
-    Figure::block(&id, caption, isolated::times(factorial), draw)
+    over_time(&id, caption, &lines, isolated::times(factorial))
 }
 
-fn exactly(value: f64) -> Summary {
-    Summary { median: value, low: value, high: value, samples: 1, method: Method::Range }
+/// A name, for how long it was recorded, and what there was in equal parts of that.
+pub type Recorded<'a> = (String, u64, &'a [Moment]);
+
+/// Two panels, as in the thesis: steal, and the rest of virtualization.
+pub fn over_time(id: &str, caption: String, lines: &[Recorded], table: Table) -> Block {
+    let panel = |title: &str, of: fn(&Moment) -> u64| Panel {
+        title: title.into(),
+        lines: lines.iter().map(|line| drawn(line, of)).collect(),
+    };
+    let panels = vec![
+        panel("Steal, µs", |moment| moment.steal_ns),
+        panel("KVM and VMM, µs", |moment| moment.hypervisor_ns),
+    ];
+    let description = format!(
+        "Two panels over time, with {} in each; the table below has the sums.",
+        number::plural(lines.len(), "line")
+    );
+    let lines = Lines { panels, label: "ms".into() };
+    let draw = |size| lines.draw(size, id, "Noise of a busy guest over time", &description);
+    Figure::block(id, caption, table, draw)
+}
+
+fn drawn((name, window_ns, moments): &Recorded, of: fn(&Moment) -> u64) -> Line {
+    let each = *window_ns as f64 / moments.len().max(1) as f64;
+    let point = |(number, moment): (usize, &Moment)| {
+        let value = of(moment) as f64 / 1e3;
+        let exactly =
+            Summary { median: value, low: value, high: value, samples: 1, method: Method::Range };
+        ((number as f64 + 0.5) * each / 1e6, exactly)
+    };
+    Line { name: name.clone(), points: moments.iter().enumerate().map(point).collect() }
 }

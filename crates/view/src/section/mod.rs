@@ -20,7 +20,13 @@ mod sensitivity;
 mod summary;
 mod table1;
 
-use crate::{input::Input, page::Page, set::Selection};
+use crate::{
+    input::Input,
+    page::{Page, Section},
+    set::Selection,
+    table::Table,
+};
+use paratick_core::noise::Moment;
 
 pub fn page(input: &Input, selection: &Selection) -> Page {
     let mut sections = vec![summary::section(input, selection)];
@@ -36,6 +42,16 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
     sections.extend(mileage::section(selection));
     sections.push(method::section(input, selection));
     Page { title: "Virtual scheduler ticks, measured".into(), subtitle: subtitle(input), sections }
+}
+
+/// Of one recording of noise: its time line, and where the time went.
+pub fn noise(window_ns: u64, moments: &[Moment], parts: Table) -> Page {
+    let mut section = Section::new("noise", "Noise over time");
+    let caption = "What the guest's CPUs lost in each fiftieth of the recording.".to_string();
+    let line = ("all CPUs".to_string(), window_ns, moments);
+    section.blocks.push(isolated::over_time("fig-noise", caption, &[line], parts));
+    let subtitle = "A busy guest, as paratick noise recorded it".to_string();
+    Page { title: "Noise of a guest".into(), subtitle, sections: vec![section] }
 }
 
 fn subtitle(input: &Input) -> String {

@@ -27,8 +27,11 @@ pub struct Line {
 const HEIGHT: f64 = 150.0;
 const HEAD: f64 = 34.0;
 const TICK_LABELS: f64 = 58.0;
-/// One after the other; a fourth line looks as the first one.
-const CLASSES: [&str; 3] = ["", " second", " third"];
+/// One after the other; a fifth line looks as the first one.
+const CLASSES: [&str; 4] = ["", " second", " third", " fourth"];
+
+/// Of more points than these, none has a mark: they would hide the line.
+const MARKED: usize = 20;
 
 fn class(number: usize) -> &'static str {
     CLASSES[number % CLASSES.len()]
@@ -74,7 +77,10 @@ impl Lines {
         let points = || panel.lines.iter().flat_map(|line| &line.points);
         let across = Scale::new(points().map(|(x, _)| *x).chain([0.0]), (left, right));
         // Turned: more is up.
-        let up = Scale::new(points().map(|(_, rate)| rate.high).chain([0.0]), (0.0, HEIGHT));
+        let highs = || points().map(|(_, rate)| rate.high);
+        let nothing = highs().all(|high| high == 0.0);
+        let most = if nothing { 1.0 } else { 0.0 };
+        let up = Scale::new(highs().chain([0.0, most]), (0.0, HEIGHT));
         let y = |value: f64| bottom - up.at(value);
         for tick in up.ticks() {
             svg.line((left, y(tick)), (right, y(tick)), if tick == 0.0 { "axis" } else { "grid" });
@@ -84,7 +90,8 @@ impl Lines {
         for (number, line) in panel.lines.iter().enumerate() {
             let class = class(number);
             let place = |x: f64, value: f64| (across.at(x), y(value));
-            for (x, rate) in &line.points {
+            let marked = line.points.len() <= MARKED;
+            for (x, rate) in line.points.iter().filter(|_| marked) {
                 let (low, high) = (place(*x, rate.low), place(*x, rate.high));
                 svg.line(low, high, &format!("whisker of-curve{class}"));
                 svg.circle(place(*x, rate.median), 3.5, &format!("dot{class}"));
@@ -102,6 +109,17 @@ mod tests {
     use paratick_core::stats::Method;
 
     #[test]
+    fn many_points_are_a_line_without_marks_and_nothing_is_at_the_bottom() {
+        let rate = Summary { median: 0.0, low: 0.0, high: 0.0, samples: 1, method: Method::Range };
+        let points = (0..50).map(|x| (f64::from(x), rate)).collect();
+        let lines = vec![Line { name: "a".into(), points }];
+        let lines = Lines { panels: vec![Panel { title: "t".into(), lines }], label: "l".into() };
+        let svg = lines.draw(Size::Wide, "f", "t", "d");
+        assert!(svg.contains("<polyline") && !svg.contains("<circle"), "{svg}");
+        assert!(!svg.contains("−1"), "{svg}");
+    }
+
+    #[test]
     fn what_is_twice_as_much_is_as_high_as_two_and_every_line_looks_different() {
         let rate = |median| Summary {
             median,
@@ -114,7 +132,7 @@ mod tests {
             name: name.into(),
             points: vec![(1.0, rate(each)), (2.0, rate(2.0 * each))],
         };
-        let lines = vec![line("a", 100.0), line("b", 50.0), line("c", 25.0)];
+        let lines = vec![line("a", 100.0), line("b", 50.0), line("c", 25.0), line("d", 10.0)];
         let lines = Lines { panels: vec![Panel { title: "t".into(), lines }], label: "l".into() };
         let svg = lines.draw(Size::Wide, "f", "t", "d");
         let heights = |class: &str| -> Vec<f64> {
@@ -123,7 +141,8 @@ mod tests {
             marks.map(|mark| y(mark).unwrap()).collect()
         };
         let (first, second) = (heights("\"dot\""), heights("\"dot second\""));
-        assert_eq!((first.len(), second.len(), heights("\"dot third\"").len()), (2, 2, 2));
+        assert_eq!((first.len(), second.len()), (2, 2));
+        assert_eq!((heights("\"dot third\"").len(), heights("\"dot fourth\"").len()), (2, 2));
         assert_eq!(first[0], second[1]);
         assert!(first[1] < first[0] && second[1] < second[0]);
     }

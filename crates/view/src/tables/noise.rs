@@ -6,7 +6,8 @@ use crate::{
     table::Table,
 };
 use paratick_core::noise::{
-    Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Parts, Rank, Source, Stalls,
+    Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Level, Parts, Rank, Source, Stalls,
+    Trial,
 };
 
 /// As many sources as one looks at.
@@ -91,12 +92,13 @@ pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
 
 /// What to do, for the costliest sources first; each knob once.
 pub fn advice(ranks: &[Rank]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for rank in ranks {
-        let Some(advice) = rank.source.advice() else { continue };
-        if !lines.iter().any(|line| line.starts_with(advice)) {
-            lines.push(format!("{advice} ({})", rank.source));
-        }
+    let mut told = Vec::new();
+    let mut lines = Vec::new();
+    for Rank { source, .. } in ranks {
+        let Some(knob) = source.knob().filter(|knob| !told.contains(knob)) else { continue };
+        let or = source.alternative().map_or(String::new(), |or| format!(", or {or}"));
+        lines.push(format!("{knob}{or} ({source})"));
+        told.push(knob);
     }
     lines
 }
@@ -209,6 +211,22 @@ pub fn budget(plan: &Budget) -> String {
     text
 }
 
+/// What knobs were to do, and what they did.
+pub fn trial(trial: &Trial) -> Table {
+    let over = format!("Longer than {}", nanos(trial.budget_ns));
+    let mut table =
+        Table::new("With these knobs turned", ["", "Longest gap", over.as_str(), "Noise"]);
+    let rows =
+        [("before", trial.before), ("predicted", trial.predicted), ("measured", trial.measured)];
+    for (name, Level { longest_ns, over, noise_ns }) in rows {
+        table.row(name, [nanos(longest_ns), count(over as f64), nanos(noise_ns)]);
+    }
+    for knob in &trial.not_turned {
+        table.note(format!("Not turned, because no boot does that: {knob}."));
+    }
+    table
+}
+
 /// What was found of the stalls that the emulator was told to make.
 pub fn stalls(stalls: Stalls, found: &Found) -> String {
     let lengths = match (found.lengths_ns.iter().min(), found.lengths_ns.iter().max()) {
@@ -238,7 +256,7 @@ pub(crate) mod tests {
         cause::Cause,
         noise::{
             budget as plan, by_source, host_sources, ledger, Clock, Disturbance, Gap, GuestNoise,
-            HostNoise, Instant, Kind, TscOffset,
+            HostNoise, Instant, Kind, Knob, TscOffset,
         },
     };
 
@@ -330,5 +348,18 @@ pub(crate) mod tests {
         let book = ledger(&guest, Some((&host, 5)));
         let texts = [100_000, 20_000, 1_000].map(|most| super::budget(&plan(&book, most)));
         insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn what_knobs_did_stands_below_what_they_were_to_do() {
+        let level = |longest_ns, over, noise_ns| Level { longest_ns, over, noise_ns };
+        let trial = Trial {
+            budget_ns: 20_000,
+            before: level(41_000, 12, 300_000),
+            predicted: level(9_000, 0, 20_000),
+            measured: level(21_000, 1, 31_000),
+            not_turned: vec![Knob::Quota],
+        };
+        insta::assert_snapshot!(super::trial(&trial).text());
     }
 }

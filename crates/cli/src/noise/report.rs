@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `paratick noise` prints of a recording.
+
+use super::Args;
+use paratick_bench::noise::Recorded;
+use paratick_core::{
+    noise::{
+        budget, by_source, host_sources, ledger, Budget, Entry, Found, HostNoise, Ledger, Parts,
+        Rank, Trial,
+    },
+    units::Nanos,
+};
+use paratick_view::{table::wrap, tables::noise as tables};
+use serde::Serialize;
+
+/// What `--format json` prints.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    schema: &'static str,
+    /// Of the gaps where a guest was asked, else of all exits.
+    pub sources: Vec<Rank>,
+    parts: Option<Parts>,
+    unexplained_gaps: Option<usize>,
+    /// What turning knobs would do, if a budget is given.
+    pub budget: Option<Budget>,
+    /// What turning them did.
+    pub trial: Option<Trial>,
+    /// What was found of the emulator's stalls.
+    stalls: Option<Found>,
+    pub ledger: Option<Ledger>,
+    host: Option<&'a HostNoise>,
+}
+
+impl Report<'_> {
+    pub fn of(recorded: &Recorded, most: Option<Nanos>) -> Report<'_> {
+        let host = recorded.host.as_ref();
+        let ledger = recorded.guest.as_ref().map(|guest| ledger(guest, host.zip(recorded.process)));
+        let sources = match &ledger {
+            Some(ledger) => {
+                let events = ledger.entries.iter().flat_map(|entry| &entry.events);
+                by_source(events.map(|event| (event.source.clone(), event.ns)))
+            }
+            None => host.map_or(Vec::new(), |host| host_sources(&host.absences)),
+        };
+        let sides = ledger.as_ref().zip(recorded.guest.as_ref()).zip(host.zip(recorded.process));
+        let stalls =
+            sides.zip(recorded.stalls).and_then(|(((ledger, guest), (host, process)), stalls)| {
+                stalls.found(ledger, guest, host, process)
+            });
+        Report {
+            schema: "paratick-noise/1",
+            budget: ledger.as_ref().zip(most).map(|(ledger, most)| budget(ledger, most.0)),
+            trial: None,
+            stalls,
+            sources,
+            parts: ledger.as_ref().map(Ledger::parts),
+            unexplained_gaps: host.and(ledger.as_ref()).map(Ledger::unexplained),
+            ledger,
+            host,
+        }
+    }
+
+    /// How much there was, and what it came from.
+    pub fn brief(&self, recorded: &Recorded) -> String {
+        let much = self.much(recorded);
+        [much, tables::ranks(&self.sources, "What it came from").text()].join("\n")
+    }
+
+    fn much(&self, recorded: &Recorded) -> String {
+        match (&self.ledger, &recorded.host) {
+            (Some(ledger), _) => tables::cpus(ledger).text(),
+            (None, Some(host)) => tables::classes(&host.absences, window(host)).text(),
+            (None, None) => String::new(),
+        }
+    }
+
+    pub fn text(&self, recorded: &Recorded, args: &Args) -> String {
+        let mut pieces = vec![self.much(recorded)];
+        if let Some(ledger) = &self.ledger {
+            pieces.push(tables::parts(ledger, recorded.host.is_some()).text());
+        }
+        if let Some((stalls, found)) = recorded.stalls.zip(self.stalls.as_ref()) {
+            pieces.push(wrap(&tables::stalls(stalls, found)));
+        }
+        if let Some(audit) = recorded.host.as_ref().and_then(tables::audit) {
+            pieces.push(wrap(&audit));
+        }
+        pieces.push(tables::ranks(&self.sources, "What it came from").text());
+        let advice = tables::advice(&self.sources);
+        if !advice.is_empty() {
+            let lines = advice.iter().map(|line| wrap(&format!("- {line}")));
+            pieces.push(format!("What to do about it\n{}", lines.collect::<String>()));
+        }
+        if let Some(budget) = &self.budget {
+            pieces.push(tables::budget(budget).lines().map(wrap).collect());
+        }
+        if let Some(trial) = &self.trial {
+            pieces.push(tables::trial(trial).text());
+        }
+        let gaps = self.ledger.as_ref().map_or(Vec::new(), |ledger| args.gaps(ledger));
+        if !gaps.is_empty() {
+            let lines = gaps.iter().map(|entry| wrap(&tables::chain(entry)));
+            pieces.push(format!("The longest gaps\n{}", lines.collect::<String>()));
+        }
+        if recorded.host.as_ref().is_some_and(|host| host.vmm_end_unknown) {
+            pieces.push(wrap(
+                "Where a VMM's time ended could not be seen: what KVM did before the next entry \
+                 counts as the VMM's.",
+            ));
+        }
+        pieces.join("\n")
+    }
+}
+
+impl Args {
+    /// Those to explain, the longest first.
+    fn gaps<'a>(&self, ledger: &'a Ledger) -> Vec<&'a Entry> {
+        let least = self.above.map_or(0, |above| above.0);
+        let mut gaps: Vec<&Entry> = ledger.entries.iter().filter(|gap| gap.ns >= least).collect();
+        gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.ns), gap.begin_ns));
+        gaps.truncate(self.gaps as usize);
+        gaps
+    }
+}
+
+fn window(host: &HostNoise) -> u64 {
+    host.clock.end.ns.saturating_sub(host.clock.begin.ns)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What does it cost a guest that its noise is recorded?
+
+use crate::{
+    noise::quiet_pair,
+    support::{
+        base_kernel, compile, guest_on, host_for, kernel, sh, text, workload, Measured, PATIENCE,
+    },
+};
+use paratick_bench::noise::{NoiseRecorder, OsnoiseRecorder};
+use paratick_core::cause::Cause;
+use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/cpuids.c");
+const CPUIDS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cpuids");
+
+fn run(guest: &Guest, script: &str) {
+    let result = guest.exec(sh(script)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+}
+
+/// Starts the kernel's tracer, and nothing else.
+fn sample(guest: &Guest) {
+    run(
+        guest,
+        "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; \
+         echo osnoise >/sys/kernel/tracing/current_tracer",
+    );
+}
+
+fn stop(guest: &Guest) {
+    run(guest, "echo nop >/sys/kernel/tracing/current_tracer");
+}
+
+/// What osnoise's CPU exits for in two seconds.
+fn exits(host: &Host, guest: &Guest) -> Measured {
+    // It samples a second after it was started.
+    run(guest, "sleep 1.5");
+    workload(host, guest, "idle", &["--work", "2000"])
+}
+
+/// osnoise alone, and with all that records it: there are as many exits, and timers are why.
+#[test]
+fn what_records_makes_no_exit() {
+    for (mode, a_tick) in [("tickless", 3), ("paratick", 1)] {
+        let (host, guest) = quiet_pair(kernel(), 1, mode, None);
+        sample(&guest);
+        let alone = exits(&host, &guest);
+        stop(&guest);
+        host.start::<NoiseRecorder>().unwrap();
+        guest.start::<OsnoiseRecorder>().unwrap();
+        let recorded = exits(&host, &guest);
+        let (seen, noise) =
+            (host.read::<NoiseRecorder>().unwrap(), guest.read::<OsnoiseRecorder>().unwrap());
+        let timers = |measured: &Measured| -> u64 {
+            let causes = [Cause::Arm, Cause::Stop, Cause::Expiry, Cause::HostTick];
+            causes.iter().filter_map(|cause| measured.causes.get(cause)).sum()
+        };
+        println!("{mode}: {} exits alone, {} recorded", alone.exits, recorded.exits);
+        assert!(seen.exits > recorded.exits && noise.gaps.len() > 500, "{mode}");
+        // 500 ticks, and osnoise's own end of a period.
+        assert!(alone.exits >= a_tick * 500, "{mode}: {alone:?}");
+        assert!(recorded.exits.abs_diff(alone.exits) <= 10, "{mode}: {alone:?} {recorded:?}");
+        let others = recorded.exits - timers(&recorded);
+        assert!(others <= alone.exits - timers(&alone) + 5, "{mode}: {alone:?} {recorded:?}");
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
+/// The shortest and the median of many CPUIDs, in ns, which are instructions of the emulator.
+fn cpuid(guest: &Guest) -> [u64; 2] {
+    let result = guest.exec(Exec::new([CPUIDS, "3000"]).timeout(PATIENCE)).unwrap();
+    let said = text(&result.stdout);
+    let numbers: Vec<u64> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    numbers.try_into().expect(&said)
+}
+
+/// An exit takes as many instructions as in a kernel without records, but for a few at each branch
+/// that is patched, as long as nobody asks for one.
+#[test]
+fn what_recording_costs_an_exit() {
+    compile(PROGRAM, CPUIDS);
+    let pair = |image, append: &[&str]| {
+        let host = host_for(image, 1, append);
+        let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+        (host, guest)
+    };
+    let (host, guest) = pair(base_kernel(), &[]);
+    let base = cpuid(&guest);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+    let (host, guest) = pair(kernel(), &["kvm.exit_record=0"]);
+    let not_offered = cpuid(&guest);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+    let (host, guest) = pair(kernel(), &[]);
+    let off = cpuid(&guest);
+    sample(&guest);
+    let record = cpuid(&guest);
+    stop(&guest);
+    // The key is off a second later.
+    run(&guest, "sleep 2.5");
+    let again = cpuid(&guest);
+    host.start::<NoiseRecorder>().unwrap();
+    let programs = cpuid(&guest);
+    host.read::<NoiseRecorder>().unwrap();
+    println!(
+        "ns of a CPUID, shortest and median: base {base:?}, not offered {not_offered:?}, off \
+         {off:?}, with a record {record:?}, off again {again:?}, with programs {programs:?}"
+    );
+    let [shortest, median] = [0, 1];
+    assert_eq!(off[shortest], not_offered[shortest]);
+    assert_eq!(off[shortest], again[shortest]);
+    assert!(record[median] > off[median] && programs[median] > off[median]);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
