@@ -7,6 +7,7 @@
 
 mod baseline;
 mod bench;
+mod coalesce;
 mod cputime;
 mod emulator;
 mod exit_record;
