@@ -8,6 +8,7 @@
 mod balance;
 mod baseline;
 mod bench;
+mod coalesce;
 mod cputime;
 mod emulator;
 mod exit_record;

@@ -71,6 +71,12 @@ fn a_host_told_not_to_offers_no_halt_with_a_deadline() {
     assert_eq!(selftest("halt_until_test", &["kvm.halt_until=0"], "").code, SKIPPED);
 }
 
+/// Windows are tested as what they then are: refused.
+#[test]
+fn a_host_told_not_to_offers_no_windows_for_halts() {
+    passes("halt_until_test", &["kvm.halt_window=0"], "-t window_refused");
+}
+
 #[test]
 fn a_guest_s_record_has_each_exit_and_all_of_the_time() {
     passes("exit_record_test", &[], "");

@@ -19,6 +19,7 @@ use std::time::Duration;
 const PROBE: &str = "\
 read -r ticks 2>/dev/null </sys/devices/system/cpu/virtual_tick/active; echo \"$ticks\"
 read -r until 2>/dev/null </sys/devices/system/cpu/virtual_tick/halt_until_active; echo \"$until\"
+read -r window 2>/dev/null </sys/devices/system/cpu/virtual_tick/halt_window; echo \"$window\"
 read -r driver 2>/dev/null </sys/devices/system/cpu/cpuidle/current_driver; echo \"$driver\"
 read -r learn 2>/dev/null </sys/module/haltpoll/parameters/guest_halt_poll_learn; echo \"$learn\"
 for name in $RULE; do value=
@@ -35,6 +36,8 @@ struct Observed {
     virtual_ticks: String,
     /// Those that hand their deadline over with the halt.
     halt_until: String,
+    /// `on` where they say how late that may be; empty where the kernel or the host cannot.
+    halt_window: String,
     idle_driver: String,
     /// `Y` where its governor learns for how long to poll; empty where it cannot.
     learns: String,
@@ -147,6 +150,7 @@ fn parse(probed: &str, unknown_parameters: &str) -> Observed {
     Observed {
         virtual_ticks: next(),
         halt_until: next(),
+        halt_window: next(),
         idle_driver: next(),
         learns: next(),
         rule: GuestRule::DEFAULT.parameters().map(|_| next()).into(),
@@ -164,6 +168,7 @@ fn fault(mode: Mode, vcpus: u32, said: &Observed) -> Option<String> {
     unknown_parameter(mode, said)
         .or_else(|| wrong_cpus("virtual ticks", &said.virtual_ticks, due(row.virtual_ticks)))
         .or_else(|| wrong_cpus("halt-until", &said.halt_until, due(row.halt_until)))
+        .or_else(|| wrong_window(mode, said))
         .or_else(|| wrong_driver(mode, said))
         .or_else(|| wrong_learning(mode, said))
         .or_else(|| wrong_rule(mode, said))
@@ -195,6 +200,17 @@ fn wrong_cpus(what: &str, found: &str, due: Option<&str>) -> Option<String> {
         None if !found.is_empty() => Some(format!("CPUs {found} have {what}")),
         _ => None,
     }
+}
+
+fn wrong_window(mode: Mode, said: &Observed) -> Option<String> {
+    let due = mode.tick.row().halt_window;
+    (due != (said.halt_window == "on")).then(|| {
+        format!(
+            "halt_window is '{}'\nhint: --kernel and --host-kernel must both name one with the \
+             series coalesce",
+            said.halt_window
+        )
+    })
 }
 
 fn wrong_driver(mode: Mode, said: &Observed) -> Option<String> {
@@ -238,14 +254,15 @@ mod tests {
         fault(mode.parse().unwrap(), 2, &parse(probed, unknown))
     }
 
-    const PLAIN: (&str, &str) = ("\n\nnone\n", "HOME=/ TERM=linux");
-    const TICKS: (&str, &str) = ("0-1\n\nhaltpoll\n", "HOME=/ TERM=linux");
-    const UNTIL: (&str, &str) = ("0-1\n0-1\nhaltpoll\n", "HOME=/ TERM=linux");
-    const LEARNS: (&str, &str) = ("0-1\n0-1\nhaltpoll\nY\n", "HOME=/ TERM=linux");
+    const PLAIN: (&str, &str) = ("\n\n\nnone\n", "HOME=/ TERM=linux");
+    const TICKS: (&str, &str) = ("0-1\n\n\nhaltpoll\n", "HOME=/ TERM=linux");
+    const UNTIL: (&str, &str) = ("0-1\n0-1\noff\nhaltpoll\n", "HOME=/ TERM=linux");
+    const WINDOW: (&str, &str) = ("0-1\n0-1\non\nhaltpoll\n", "HOME=/ TERM=linux");
+    const LEARNS: (&str, &str) = ("0-1\n0-1\noff\nhaltpoll\nY\n", "HOME=/ TERM=linux");
     const RULE: (&str, &str) =
-        ("0-1\n0-1\nhaltpoll\nN\n50000\n2\n10000\n2\nY\n", "HOME=/ TERM=linux");
+        ("0-1\n0-1\noff\nhaltpoll\nN\n50000\n2\n10000\n2\nY\n", "HOME=/ TERM=linux");
     const STOCK: (&str, &str) =
-        ("\n\n\n", "no-paratick tick_restart_twice tickless_stop no-halt-until HOME=/");
+        ("\n\n\n\n", "no-paratick tick_restart_twice tickless_stop no-halt-until HOME=/");
 
     #[test]
     fn a_guest_in_its_mode_has_no_fault() {
@@ -254,6 +271,7 @@ mod tests {
         }
         assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
         assert_eq!(fault_of("paratick+poll", UNTIL), None);
+        assert_eq!(fault_of("paratick+coalesce", WINDOW), None);
         assert_eq!(fault_of("paratick+learn", LEARNS), None);
         assert_eq!(fault_of("paratick+poll-50k", RULE), None);
     }
@@ -296,6 +314,8 @@ mod tests {
         let no_deadlines = fault_of("paratick", TICKS).unwrap();
         assert!(no_deadlines.contains("halt-until are '' where '0-1'"), "{no_deadlines}");
         assert!(fault_of("paratick", ("0-1\n0\n\n", "")).is_some());
+        assert!(fault_of("paratick+coalesce", UNTIL).unwrap().contains("halt_window is 'off'"));
+        assert!(fault_of("paratick", WINDOW).unwrap().contains("halt_window is 'on'"));
         assert!(fault_of("paratick-ticks", UNTIL).unwrap().contains("0-1 have halt-until"));
         assert!(fault_of("tickless-stop", STOCK).unwrap().contains("tickless_stop"));
         assert!(fault_of("tickless", TICKS).is_some());

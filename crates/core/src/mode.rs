@@ -12,6 +12,7 @@ pub enum TickMode {
     TicklessStop,
     ParatickTicks,
     Paratick,
+    ParatickCoalesce,
 }
 
 /// Whether a guest polls for work before it halts (cpuidle-haltpoll), and for how long.
@@ -90,10 +91,12 @@ pub struct TickModeRow {
     pub virtual_ticks: bool,
     /// The same of handing its deadline over with the halt.
     pub halt_until: bool,
+    /// And of saying how late that may be.
+    pub halt_window: bool,
 }
 
 /// In the order of [`TickMode`].
-pub const TICK_MODES: [TickModeRow; 5] = [
+pub const TICK_MODES: [TickModeRow; 6] = [
     TickModeRow {
         tick: TickMode::Periodic,
         name: "periodic",
@@ -102,6 +105,7 @@ pub const TICK_MODES: [TickModeRow; 5] = [
         needs: None,
         virtual_ticks: false,
         halt_until: false,
+        halt_window: false,
     },
     TickModeRow {
         tick: TickMode::Tickless,
@@ -112,6 +116,7 @@ pub const TICK_MODES: [TickModeRow; 5] = [
         needs: None,
         virtual_ticks: false,
         halt_until: false,
+        halt_window: false,
     },
     TickModeRow {
         tick: TickMode::TicklessStop,
@@ -122,6 +127,7 @@ pub const TICK_MODES: [TickModeRow; 5] = [
         needs: Some("lab"),
         virtual_ticks: false,
         halt_until: false,
+        halt_window: false,
     },
     TickModeRow {
         tick: TickMode::ParatickTicks,
@@ -132,6 +138,7 @@ pub const TICK_MODES: [TickModeRow; 5] = [
         needs: Some("virtual-ticks"),
         virtual_ticks: true,
         halt_until: false,
+        halt_window: false,
     },
     TickModeRow {
         tick: TickMode::Paratick,
@@ -142,11 +149,32 @@ pub const TICK_MODES: [TickModeRow; 5] = [
         needs: Some("halt-until"),
         virtual_ticks: true,
         halt_until: true,
+        halt_window: false,
+    },
+    TickModeRow {
+        tick: TickMode::ParatickCoalesce,
+        name: "paratick+coalesce",
+        about: "the same, and with the deadline it says how late that may be, so that one wake-up \
+                of a pCPU serves several vCPUs",
+        parameters: &["halt-window"],
+        needs: Some("coalesce"),
+        virtual_ticks: true,
+        halt_until: true,
+        halt_window: true,
     },
 ];
 
 impl TickMode {
-    pub const ALL: [TickMode; 5] =
+    pub const ALL: [TickMode; 6] = [
+        Self::Periodic,
+        Self::Tickless,
+        Self::TicklessStop,
+        Self::ParatickTicks,
+        Self::Paratick,
+        Self::ParatickCoalesce,
+    ];
+    /// Those in which no timer is later than without the series.
+    pub const ON_TIME: [TickMode; 5] =
         [Self::Periodic, Self::Tickless, Self::TicklessStop, Self::ParatickTicks, Self::Paratick];
 
     pub fn row(self) -> &'static TickModeRow {
@@ -228,7 +256,8 @@ impl Mode {
     pub fn needs(self) -> Option<&'static str> {
         // It lies on top of those that tick modes need.
         let learns = (self.poll == Polling::Learned).then_some("halt-polling");
-        learns.or(self.tick.row().needs)
+        let needs = self.tick.row().needs;
+        needs.filter(|_| self.tick == TickMode::ParatickCoalesce).or(learns).or(needs)
     }
 }
 
@@ -260,9 +289,12 @@ impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, suffix) = text.split_at(text.find('+').unwrap_or(text.len()));
-        let tick = TickMode::ALL.into_iter().find(|tick| tick.name() == name);
-        let mode = tick.zip(Polling::of_suffix(suffix)).map(|(tick, poll)| Mode { tick, poll });
+        // The name of one tick mode may begin another's.
+        let of = |tick: TickMode| {
+            let poll = Polling::of_suffix(text.strip_prefix(tick.name())?)?;
+            Some(Mode { tick, poll })
+        };
+        let mode = TickMode::ALL.into_iter().find_map(of);
         mode.ok_or_else(|| UnknownMode(text.to_string()))
     }
 }
@@ -302,6 +334,7 @@ pub(crate) mod tests {
     fn a_name_stands_for_its_parameters() {
         let parameters = |mode: &str| mode.parse::<Mode>().unwrap().kernel_parameters().join(" ");
         assert_eq!(parameters("paratick"), "");
+        assert_eq!(parameters("paratick+coalesce"), "halt-window");
         assert_eq!(parameters("paratick+poll"), FORCED);
         assert_eq!(parameters("tickless+poll-50k"), parameters("tickless+poll:50000:2:10000:2:y"));
         let never = "cpuidle_haltpoll.force=1 haltpoll.guest_halt_poll_ns=0 \

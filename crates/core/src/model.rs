@@ -93,7 +93,7 @@ impl TickModel {
             }
             (TickMode::Tickless, Polling::Off | Polling::Learned) => TickModel::Tickless,
             (TickMode::ParatickTicks, _) => TickModel::ParatickTicks,
-            (TickMode::Paratick, _) => TickModel::Paratick,
+            (TickMode::Paratick | TickMode::ParatickCoalesce, _) => TickModel::Paratick,
         }
     }
 }

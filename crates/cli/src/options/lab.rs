@@ -24,8 +24,8 @@ const MEMORY: Size = Size::mib(512);
 
 #[derive(Args, Clone)]
 pub struct LabOptions {
-    /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-ticks or paratick, each
-    /// also with +poll or +learn
+    /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-ticks, paratick or
+    /// paratick+coalesce, each also with +poll or +learn
     #[arg(long, default_value = "paratick")]
     pub mode: Mode,
     #[command(flatten)]

@@ -79,7 +79,7 @@ pub fn idle_tables(parts: &[Part], scale: Scale) -> Vec<Set> {
 
 fn of(part: Part, scale: Scale) -> Vec<Set> {
     match part {
-        Part::Modes => vec![set("modes", &TickMode::ALL, scale)],
+        Part::Modes => vec![set("modes", &TickMode::ON_TIME, scale)],
         Part::Sampler => [(false, "sampler"), (true, "sampler-deferrable")]
             .map(|(deferrable, name)| {
                 let mut set = set(name, &[TicklessStop, Tickless, Paratick], scale);

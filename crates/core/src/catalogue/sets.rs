@@ -85,7 +85,7 @@ pub const DISK: Size = Size::mib(64);
 /// The project's own small workloads.
 pub fn quick(vcpus: u32, workloads: Vec<PlannedWorkload>) -> Set {
     let polling = |tick| Mode { tick, poll: Polling::Stock };
-    let mut every = modes(&TickMode::ALL);
+    let mut every = modes(&TickMode::ON_TIME);
     every.extend([polling(TickMode::Tickless), polling(TickMode::Paratick)]);
     let reads = workloads.iter().any(|one| one.workload == "block");
     let runs = workloads.len() as f64;

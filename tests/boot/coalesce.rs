@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Windows of halts: one wake-up of a pCPU serves several guests, and no timer is later than its
+//! window.
+
+use crate::{
+    halt_until::{compile_timers, late},
+    series::said,
+    support::{compile, guest_on, host_for, kernel, mode, PATIENCE},
+};
+use paratick_bench::{
+    noise::Sides,
+    wakeups::{record, Load},
+};
+use paratick_core::{
+    results::{self, Results, Sample},
+    wakeups::{GuestWakeups, Late, Timer, What},
+};
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/coalesce-ticker");
+const TICKER_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idle/ticker.c");
+const STATE: &str = "/sys/devices/system/cpu/virtual_tick";
+const MS: u64 = 1_000_000;
+const TICK: u64 = 4 * MS;
+/// Of the program's timers.
+const SLACK: u64 = 20 * MS;
+/// An eighth of half a second, after which two timers of the wheel expire again and again, and of
+/// what the wheel rounds that up by.
+const WINDOW: u64 = (500 + 32) * MS / 8;
+
+fn sample<'a>(results: &'a Results, name: &str) -> &'a Sample {
+    &results.cell("idle", mode(name)).unwrap().samples()[0]
+}
+
+/// How many wake-ups the guests' pCPU has in a second.
+fn wake_ups(sample: &Sample) -> f64 {
+    sample.pcpus[1].wake_ups as f64 * 1e9 / sample.duration_ns.unwrap() as f64
+}
+
+#[test]
+fn idle_guests_wake_their_pcpu_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "idle", "--quick", "--guests", "2,8"]);
+    bench.args(["--modes", "paratick,paratick+coalesce", "--kernel"]).arg(kernel());
+    bench.arg("--output").arg(folder.path()).stdout(Stdio::null());
+    assert_eq!(bench.status().unwrap().code(), Some(0));
+    let all = [2, 8].map(|guests| {
+        let file = folder.path().join(format!("idle-{guests}.json"));
+        results::read(&fs::read_to_string(file).unwrap()).unwrap()
+    });
+    let [[few, many], [few_together, together]] = ["paratick", "paratick+coalesce"]
+        .map(|name| [&all[0], &all[1]].map(|results| wake_ups(sample(results, name))));
+    println!("{few} to {many}; {few_together} to {together}");
+    // Of one run: 28 more, for 51.
+    assert!((together - few_together) * 4.0 <= (many - few) * 3.0);
+    let exits = |name| sample(&all[1], name).exits.as_ref().unwrap().total as f64;
+    assert!(exits("paratick+coalesce") <= exits("paratick") * 1.1);
+}
+
+/// By how much each expiry of some timers was late, and by how much beyond what it allows without
+/// windows.
+fn all_late(guest: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> (u64, u64) {
+    let late = guest.events.iter().filter_map(|event| match &event.what {
+        What::Expiry { timer, late: Some(late) } if of(timer) => Some(late),
+        _ => None,
+    });
+    late.fold((0, 0), |(most, beyond), Late { ns, allowed_ns }| {
+        assert!(*ns >= 0, "{ns}");
+        let late = *ns as u64;
+        (most.max(late), beyond.max(late.saturating_sub(allowed_ns.unwrap_or(0))))
+    })
+}
+
+#[test]
+fn no_timer_is_later_than_its_window() {
+    compile_timers();
+    compile(TICKER_C, TICKER);
+    let host = host_for(kernel(), 2, &[]);
+    let guest = guest_on(&host, kernel(), 2, "paratick+coalesce", &[]);
+    assert_eq!(said(&guest, &format!("cat {STATE}/halt_window")), "on");
+
+    // Tasks of the real-time class allow nothing.
+    let exact = late(&guest, "", "300 nanosleep");
+    assert!(exact.most() * 1e3 <= TICK as f64);
+
+    let command = [TICKER, "50000000", &SLACK.to_string()].map(String::from);
+    let load = Load { command: &command, ..Load::default() };
+    let both = Sides { host: false, guest: true };
+    let time = Duration::from_secs(20);
+    let recorded = record(&host, &guest, both, time, load, PATIENCE).unwrap();
+    let woken = recorded.guest.expect("the guest's side");
+
+    let named = |timer: &Timer, name| timer.process.as_ref().is_some_and(|of| of.name == name);
+    let (most, beyond) = all_late(&woken, |timer| named(timer, "coalesce-ticker"));
+    println!("slack: {most} ns late, {beyond} beyond");
+    assert!(most > TICK && beyond <= TICK, "{most}, {beyond}");
+
+    let wheel = |timer: &Timer| {
+        named(timer, "kcompactd0") || timer.function.as_str() == "clocksource_watchdog"
+    };
+    let (most, beyond) = all_late(&woken, wheel);
+    println!("timer wheel: {most} ns late, {beyond} beyond");
+    assert!(beyond > TICK && beyond <= WINDOW + TICK, "{most}, {beyond}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+#[test]
+fn a_host_told_not_to_offers_no_windows() {
+    let host = host_for(kernel(), 2, &["kvm.halt_window=0"]);
+    let guest = guest_on(&host, kernel(), 2, "paratick", &["halt-window"]);
+    let look = format!("cat {STATE}/halt_until_active; ls {STATE} | grep -c halt_window || true");
+    assert_eq!(said(&guest, &look), "0-1\n0");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
