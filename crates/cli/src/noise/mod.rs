@@ -81,7 +81,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "stall", "confirm"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["save", "time", "side", "stall", "confirm"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
