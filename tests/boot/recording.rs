@@ -19,12 +19,12 @@ fn run(guest: &Guest, script: &str) {
     assert_eq!(result.code, 0, "{}", text(&result.stderr));
 }
 
-/// Starts the kernel's tracer, and nothing else.
+/// Starts the kernel's tracer, and nothing else, and waits until it samples.
 fn sample(guest: &Guest) {
     run(
         guest,
         "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; \
-         echo osnoise >/sys/kernel/tracing/current_tracer",
+         echo osnoise >/sys/kernel/tracing/current_tracer && sleep 1.5",
     );
 }
 
@@ -34,8 +34,6 @@ fn stop(guest: &Guest) {
 
 /// What osnoise's CPU exits for in two seconds.
 fn exits(host: &Host, guest: &Guest) -> Measured {
-    // It samples a second after it was started.
-    run(guest, "sleep 1.5");
     workload(host, guest, "idle", &["--work", "2000"])
 }
 
@@ -49,6 +47,7 @@ fn what_records_makes_no_exit() {
         stop(&guest);
         host.start::<NoiseRecorder>().unwrap();
         guest.start::<OsnoiseRecorder>().unwrap();
+        run(&guest, "sleep 1.5");
         let recorded = exits(&host, &guest);
         let (seen, noise) =
             (host.read::<NoiseRecorder>().unwrap(), guest.read::<OsnoiseRecorder>().unwrap());

@@ -2,13 +2,12 @@
 //! `paratick noise`.
 
 mod report;
-mod top;
 
 use crate::{
     errors::usage,
     input,
     options::{duration, number, Format, LabOptions, SideChoice},
-    print::{errln, out},
+    print::{clear_terminal, errln, out},
     progress,
     report::{check, write_page},
     signals,
@@ -81,7 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time", "side", "stall", "confirm"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["save", "time", "side", "stall", "confirm"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.check_figure(sides.guest && sides.host)?;
     args.check_confirm(sides)?;
     if args.top {
-        return top::run(args, sides);
+        return args.top(sides);
     }
     if let Some(file) = &args.save {
         input::check_writable(file)?;
@@ -232,11 +232,39 @@ impl Args {
         Ok((host, guest))
     }
 
+    /// One window after the other.
+    fn top(&self, sides: Sides) -> Result<ExitCode> {
+        let windows = 1..=self.windows.unwrap_or(u32::MAX);
+        if !self.lab.host.host.boots() {
+            for window in windows {
+                self.show_window(window, &record_here(sides, self.time)?)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (host, guest) = progress::during(|events| self.boot(&[], events))?;
+        for window in windows {
+            self.show_window(window, &record(&host, &guest, sides, self.time, self.timeout)?)?;
+        }
+        guest.shutdown()?;
+        host.shutdown()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show_window(&self, window: u32, recorded: &Recorded) -> Result<()> {
+        let report = Report::of(recorded, None);
+        if !self.format.is_json() {
+            clear_terminal();
+            out!("Window {window}\n\n")?;
+        }
+        self.format.print(&report, || report.brief(recorded) + "\n")
+    }
+
     fn show(&self, recorded: &Recorded, report: Report) -> Result<ExitCode> {
+        let least = self.above.map_or(0, |above| above.0);
         match (self.rtla, &report.ledger) {
             (Some(Rtla::Top), Some(book)) => out!("{}", rtla::top(book, recorded.host.is_some()))?,
             (Some(Rtla::Hist), Some(book)) => out!("{}", rtla::hist(book))?,
-            _ => self.format.print(&report, || report.text(recorded, self))?,
+            _ => self.format.print(&report, || report.text(recorded, self.gaps, least))?,
         }
         let drawn = self.figure.as_ref().zip(report.ledger.as_ref()).zip(recorded.guest.as_ref());
         if let Some(((file, book), guest)) = drawn {

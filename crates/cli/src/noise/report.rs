@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick noise` prints of a recording.
 
-use super::Args;
 use paratick_bench::noise::Recorded;
 use paratick_core::{
     noise::{
@@ -74,7 +73,8 @@ impl Report<'_> {
         }
     }
 
-    pub fn text(&self, recorded: &Recorded, args: &Args) -> String {
+    /// With the longest gaps explained, so many, of those that are as long as that.
+    pub fn text(&self, recorded: &Recorded, most: u32, least_ns: u64) -> String {
         let mut pieces = vec![self.much(recorded)];
         if let Some(ledger) = &self.ledger {
             pieces.push(tables::parts(ledger, recorded.host.is_some()).text());
@@ -97,7 +97,8 @@ impl Report<'_> {
         if let Some(trial) = &self.trial {
             pieces.push(tables::trial(trial).text());
         }
-        let gaps = self.ledger.as_ref().map_or(Vec::new(), |ledger| args.gaps(ledger));
+        let gaps =
+            self.ledger.as_ref().map_or(Vec::new(), |ledger| longest(ledger, most, least_ns));
         if !gaps.is_empty() {
             let lines = gaps.iter().map(|entry| wrap(&tables::chain(entry)));
             pieces.push(format!("The longest gaps\n{}", lines.collect::<String>()));
@@ -112,15 +113,11 @@ impl Report<'_> {
     }
 }
 
-impl Args {
-    /// Those to explain, the longest first.
-    fn gaps<'a>(&self, ledger: &'a Ledger) -> Vec<&'a Entry> {
-        let least = self.above.map_or(0, |above| above.0);
-        let mut gaps: Vec<&Entry> = ledger.entries.iter().filter(|gap| gap.ns >= least).collect();
-        gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.ns), gap.begin_ns));
-        gaps.truncate(self.gaps as usize);
-        gaps
-    }
+fn longest(ledger: &Ledger, most: u32, least_ns: u64) -> Vec<&Entry> {
+    let mut gaps: Vec<&Entry> = ledger.entries.iter().filter(|gap| gap.ns >= least_ns).collect();
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.ns), gap.begin_ns));
+    gaps.truncate(most as usize);
+    gaps
 }
 
 fn window(host: &HostNoise) -> u64 {
