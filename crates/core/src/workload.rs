@@ -144,7 +144,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "collections",
         work: 10,
         threads: Threads::Crowded,
-        about: "computes in uneven threads, which may run anywhere and wait for the last",
+        about: "computes in uneven, unpinned threads that wait for the last",
     },
     Workload {
         name: "nursery",

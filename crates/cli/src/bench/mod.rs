@@ -70,8 +70,9 @@ pub enum Verb {
     ///
     /// The tables of "Getting maximum mileage out of tickless", with VM exits beside interrupts:
     /// every tick mode; a timer that samples, deferrable or not; clock devices from the PIT to the
-    /// TSC deadline; and who balances load for idle vCPUs of a busy guest.  `--kernel 6.12-hz1000` measures at another tick rate; `bench show` takes
-    /// the files of several.  Results go to a folder, one file for each kind of guest.
+    /// TSC deadline; and who balances load for idle vCPUs of a busy guest.  `--kernel 6.12-hz1000`
+    /// measures at another tick rate; `bench show` takes the files of several.  Results go to a
+    /// folder, one file for each kind of guest.
     /// docs/idle.md says how to read the tables.
     IdleTables(workloads::IdleTables),
     /// Trace one idle cycle in every tick mode: which exit happens when

@@ -382,7 +382,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_setting_is_read_as_it_is_printed(
-            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}|(defer|round):[a-z_.]{1,9}"
+            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}|\
+                (defer|round):[a-z_.]{1,9}"
         ) {
             prop_assert_eq!(text.parse::<Knob>().unwrap().to_string(), text);
         }

@@ -32,7 +32,10 @@ pub fn left_if_moved(
         Move::Defer => None,
         Move::Round => Some(guest.jiffies?),
     };
-    let of = |round: &Round| matches!(&round.source, Source::Timer { timer } if timer.function == function);
+    let of = |round: &Round| match &round.source {
+        Source::Timer { timer } => timer.function == function,
+        _ => false,
+    };
     let ends = |round: &&Round| {
         let waits =
             |timer: &super::Timer| timer.function == function || timer.class == Class::Deferrable;
