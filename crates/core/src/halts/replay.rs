@@ -27,7 +27,8 @@ pub fn replay(halts: &[Halt], mut policy: Policy, wake_ns: u32) -> (Vec<Replayed
     let replayed = halts.iter().map(|halt| {
         let wake = u64::from(wake_ns);
         let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake);
-        tally.replayed(&replayed, ns);
+        *tally.limits.entry(replayed.limit_ns).or_default() += 1;
+        tally.count(ns, replayed.polled_ns, replayed.polled, replayed.blocked);
         replayed
     });
     (replayed.collect(), tally)
@@ -42,8 +43,7 @@ pub fn until_event(halt: &Halt, wake_ns: u32) -> u64 {
     }
 }
 
-/// One halt, if what ends it comes after `event` ns, and how long it then is.
-pub fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u64) {
+fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u64) {
     let limit_ns = policy.limit(halt);
     let patience = policy.patience(halt);
     let polled = halt.allowed && (limit_ns > 0 || patience.is_some());
