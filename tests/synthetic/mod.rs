@@ -142,8 +142,8 @@ const REPEATS: u32 = 2;
 pub fn results(bench: &Bench) -> Results {
     let workloads = workloads(bench);
     let ticks = match bench.name {
-        "table1" | "quick" => TickMode::ALL.to_vec(),
-        _ => TickMode::ALL[1..].to_vec(),
+        "table1" | "quick" => TickMode::ON_TIME.to_vec(),
+        _ => TickMode::ON_TIME[1..].to_vec(),
     };
     let mut modes: Vec<Mode> =
         ticks.iter().map(|tick| Mode { tick: *tick, poll: Polling::Off }).collect();
