@@ -4,7 +4,7 @@
 use super::{
     moved::{left_if_moved, Move},
     recording::{Class, GuestWakeups, Timer},
-    rounds::{Round, Source},
+    rounds::{exits, Round, Source},
     woken::SAMPLER,
 };
 use crate::{
@@ -213,10 +213,6 @@ impl Trial {
         };
         Trial { knobs: knobs.to_vec(), exits: exits(rounds), predicted_exits, counted_exits: None }
     }
-}
-
-pub fn exits(rounds: &[Round]) -> u64 {
-    rounds.iter().flat_map(|round| round.exits.values()).sum()
 }
 
 /// Of the guest's own timer.

@@ -3,9 +3,8 @@
 //! recorded expiries, replayed.
 
 use super::{
-    knobs::exits,
     recording::{Class, GuestWakeups, Irq, Jiffies, What},
-    rounds::{Round, Source},
+    rounds::{exits, Round, Source},
 };
 
 /// What a timer becomes.

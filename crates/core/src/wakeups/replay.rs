@@ -2,9 +2,8 @@
 //! What more timer slack would save: the recorded sleeps of processes, replayed with it.
 
 use super::{
-    knobs::exits,
     recording::{Class, Event, GuestWakeups, Timer, What},
-    rounds::{Round, Source},
+    rounds::{exits, Round, Source},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -306,3 +306,8 @@ fn passed(
         _ => (unknown, false),
     }
 }
+
+/// All exits of some rounds.
+pub fn exits(rounds: &[Round]) -> u64 {
+    rounds.iter().flat_map(|round| round.exits.values()).sum()
+}
