@@ -79,6 +79,7 @@ static __always_inline void tell(struct halting *thread)
 		.ns = thread->ns,
 		.slept_at_ns = thread->slept_at_ns,
 		.woken_at_ns = thread->woken_at_ns,
+		.woken_by = thread->woken_by,
 		.deadline_ns = thread->deadline_at_ns,
 		.kind = RECORD_HALT,
 		.tgid = thread->tgid,
@@ -214,8 +215,10 @@ int sched_waking(void *ctx)
 	__u32 pid = field_u32(ctx, waking_pid_at);
 	struct halting *thread = bpf_map_lookup_elem(&threads, &pid);
 
-	if (thread && !thread->ended_ns)
+	if (thread && !thread->ended_ns) {
 		thread->woken_at_ns = bpf_ktime_get_ns();
+		thread->woken_by = (__u32)bpf_get_current_pid_tgid();
+	}
 	return 0;
 }
 

@@ -32,6 +32,7 @@ struct record {
 	__u64 ns;		/* as kvm_vcpu_wakeup tells: polled and blocked */
 	__u64 slept_at_ns;	/* 0: never; when the thread first gave its CPU away */
 	__u64 woken_at_ns;	/* 0: never; when the thread was last woken */
+	__u64 woken_by;		/* thread that did that */
 	__u64 deadline_ns;	/* CLOCK_MONOTONIC, of the vCPU's timer */
 	__u32 kind;
 	__u32 tgid;
@@ -51,6 +52,7 @@ struct halting {
 	__u64 ns;
 	__u64 slept_at_ns;
 	__u64 woken_at_ns;
+	__u64 woken_by;
 	__u64 timer;		/* address of its timer, once seen */
 	__u64 deadline_ns;	/* 0: not armed */
 	__u64 deadline_at_ns;	/* what deadline_ns was when the halt began */

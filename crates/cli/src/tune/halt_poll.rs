@@ -14,7 +14,8 @@ use paratick_bench::tune::{self, Interrupted, Load};
 use paratick_core::{
     event::Events,
     halts::{
-        calibrate, regret, stock_rules, verify, Halts, Regret, Rule, Side, Tally, Verdict, Verified,
+        calibrate, regret, stock_rules, verify, Candidate, Floor, Halts, HostRule, Regret, Rule,
+        Side, Tally, Verdict, Verified,
     },
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
@@ -25,6 +26,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// What a block costs where nobody says and the recording does not tell: what KVM's own rule polls
 /// for at first.
 const COST: u32 = 10_000;
+
+/// Instructions in a round of the lab's parallel clock, so about ns: the shortest halts take not
+/// much more than its usual 4000.
+const ROUND: u32 = 1000;
 
 #[derive(Args)]
 pub struct Options {
@@ -42,10 +47,10 @@ pub struct Options {
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Set the host to the best rule that its kernel has, record again, and set it back if the
-    /// prediction does not come true
-    #[arg(long)]
-    apply: bool,
+    /// Set the host to this rule, or to the best that its kernel has, record again, and set it back
+    /// if the prediction does not come true: none, 2021, paper, default, or NS,GROW,START,SHRINK
+    #[arg(long, value_name = "RULE", require_equals = true, value_parser = stock)]
+    apply: Option<Option<HostRule>>,
     /// Whose polling: KVM's, before it lets a vCPU's thread sleep, or the lab guest's own, before
     /// it halts (needs a mode with +poll)
     #[arg(long, value_name = "SIDE", default_value = "host")]
@@ -64,6 +69,15 @@ pub struct Options {
 enum SideOption {
     Host,
     Guest,
+}
+
+/// A rule that stock parameters can express.
+fn stock(text: &str) -> Result<HostRule, String> {
+    let rule: HostRule = text.parse().map_err(|error| format!("{error}"))?;
+    match rule.floor {
+        Floor::ToZero => Ok(rule),
+        _ => Err("only a kernel of the lab has another floor than Linux".into()),
+    }
 }
 
 /// A host with what makes its vCPUs halt.
@@ -94,7 +108,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         input::keep(file, &halts)?;
     }
     let judged = show(options, &halts)?;
-    let code = if options.apply { apply(&subject, &judged, &halts)? } else { ExitCode::SUCCESS };
+    let code = match options.apply {
+        Some(rule) => apply(&subject, rule, &judged, &halts)?,
+        None => ExitCode::SUCCESS,
+    };
     subject.end()?;
     Ok(code)
 }
@@ -123,7 +140,7 @@ impl Options {
                      hint: omit --host here, or --side guest",
                 ));
             }
-            if self.apply {
+            if self.apply.is_some() {
                 return Err(usage(
                     "--apply sets the host\n\
                      hint: give the guest its rule at boot, by a mode such as +poll-50k",
@@ -154,7 +171,9 @@ impl Subject<'_> {
             let host = Host::boot(host, &tools, events)?;
             return Ok(Subject { options, host, guest: None, argv });
         }
-        let (host, guest) = options.lab.plan(Clock::Leaping, events)?.boot(events)?;
+        let mut plan = options.lab.plan(Clock::Leaping, events)?;
+        plan.host.emulation.round = options.lab.parallel_clock.then_some(ROUND);
+        let (host, guest) = plan.boot(events)?;
         Ok(Subject { options, host, guest: Some(guest), argv })
     }
 
@@ -205,7 +224,12 @@ fn judge(options: &Options, halts: &Halts) -> Judged {
     // All are of one side.
     let side = halts.vcpus.first().map_or(Side::Host, |vcpu| vcpu.side);
     let now = tune::rule(halts);
-    let rules = stock_rules(side, now, cost);
+    let mut rules = stock_rules(side, now, cost);
+    if let Some(rule) = options.apply.flatten().map(Rule::Host) {
+        if rules.iter().all(|one| one.rule != rule) {
+            rules.push(Candidate { name: rule.to_string(), rule });
+        }
+    }
     let costs = (cost, wake.unwrap_or(0));
     Judged { regret: regret(halts, side, costs, &rules, now), cost_from, now }
 }
@@ -269,43 +293,45 @@ fn replayed(verified: &[Option<Verified>]) -> String {
     }
 }
 
-/// Sets the best rule that stock kernels have, records again, and sets it back where that was
-/// wrong.
-fn apply(subject: &Subject, before: &Judged, halts: &Halts) -> Result<ExitCode> {
+/// Sets a rule, or the best one that stock kernels have, records again, and sets it back where that
+/// was wrong.
+fn apply(
+    subject: &Subject,
+    rule: Option<HostRule>,
+    before: &Judged,
+    halts: &Halts,
+) -> Result<ExitCode> {
     let advice = before.regret.advice.as_ref().context("nothing halted")?;
+    let wanted = rule.map_or(advice.rule, Rule::Host);
+    let row = before.regret.rows.iter().find(|row| row.rule == wanted).context("no such rule")?;
     if let Some(Rule::Learned(_)) = before.now {
         bail!(
             "KVM's other parameters have no effect while it learns for how long to poll\n\
              hint: echo N > /sys/module/kvm/parameters/halt_poll_learn, or --halt-poll default"
         );
     }
-    let (Rule::Host(rule), Some(Rule::Host(now))) = (advice.rule, before.now) else {
+    let (Rule::Host(rule), Some(Rule::Host(now))) = (wanted, before.now) else {
         bail!("the rule in force is not known\nhint: change no parameter while it is recorded");
     };
     if rule == now {
-        errln!("applied: nothing; the rule in force is the best");
+        let best = if wanted == advice.rule { "the best" } else { "that already" };
+        errln!("applied: nothing; the rule in force is {best}");
         return Ok(ExitCode::SUCCESS);
     }
     tune::set(&subject.host, &rule)?;
     let after = subject.record();
     let verdict = after.map(|after| {
-        let row = before.regret.rows.iter().find(|row| row.rule == advice.rule);
-        let predicted = row.map(|row| row.tally.clone()).unwrap_or_default();
-        Verdict::new(
-            before.regret.cost_ns,
-            &Tally::of_all(halts),
-            &predicted,
-            &Tally::of_all(&after),
-        )
+        let measured = Tally::of_all(&after);
+        Verdict::new(before.regret.cost_ns, &Tally::of_all(halts), &row.expected, &measured)
     });
     match verdict {
         Ok(verdict) if verdict.came_true() => {
-            errln!("applied: {} ({rule})\n{verdict}", advice.name);
+            errln!("applied: {} ({rule})\n{verdict}", row.name);
             Ok(ExitCode::SUCCESS)
         }
         Ok(verdict) => {
             tune::set(&subject.host, &now)?;
-            errln!("not applied: {} ({rule}); set back to {now}\n{verdict}", advice.name);
+            errln!("not applied: {} ({rule}); set back to {now}\n{verdict}", row.name);
             Ok(ExitCode::FAILURE)
         }
         Err(error) => {

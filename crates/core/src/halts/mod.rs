@@ -3,6 +3,7 @@
 //! block, and what each rule would have cost (docs/halt-polling.md).
 
 mod calibrate;
+mod coupled;
 mod policy;
 mod recording;
 mod regret;
@@ -15,6 +16,7 @@ mod verify;
 mod window;
 
 pub use calibrate::calibrate;
+pub use coupled::coupled;
 pub use policy::{Met, Policy};
 pub use recording::{Halt, Halts, Side, Traced, VcpuHalts, Waker};
 pub use regret::{regret, stock_rules, Advice, Candidate, Cost, Regret, Row};

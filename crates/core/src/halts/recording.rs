@@ -81,6 +81,9 @@ pub struct Halt {
     /// that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_ns: Option<u64>,
+    /// Which vCPU of its VM did that, by an IPI; none if none did, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<u32>,
     /// How often the vCPU's thread was switched out meanwhile.
     #[serde(default, skip_serializing_if = "is_default")]
     pub switches: u32,
@@ -128,6 +131,7 @@ impl Halt {
             waker: Waker::Unknown,
             deadline_ns: None,
             woken_ns: None,
+            sender: None,
             switches: 0,
         }
     }

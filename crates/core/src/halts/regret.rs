@@ -3,13 +3,15 @@
 //! best window that never changes.
 
 use super::{
+    coupled::coupled,
     policy::Policy,
-    recording::{Halt, Halts, Side},
+    recording::{Halt, Halts, Side, VcpuHalts},
     replay::{replay, until_event},
     rule::{Floor, GuestRule, HostRule, LearnedRule, Rule},
     tally::Tally,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// All rules on one recording, if blocking and waking up costs `cost_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,9 +51,13 @@ pub struct Row {
     /// As multiples; none where the other is 0.
     pub of_clairvoyant: Option<f64>,
     pub of_best_fixed: Option<f64>,
-    /// Which part of the halted time is polled.
-    pub polled_share: Option<f64>,
+    /// If what ended a halt comes when it came.
     pub tally: Tally,
+    /// If a vCPU that wakes up sooner sends its IPIs sooner ([`coupled`]); switches are as many for
+    /// each block as were recorded.
+    pub expected: Tally,
+    /// Its cost in ns.
+    pub expected_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -104,9 +110,15 @@ pub fn regret(
     candidates: &[Candidate],
     now: Option<Rule>,
 ) -> Regret {
-    let vcpus = recording.vcpus.iter().filter(|vcpu| vcpu.side == side);
+    let of_side = || recording.vcpus.iter().filter(|vcpu| vcpu.side == side);
     let asked = |halts: &[Halt]| halts.iter().filter(|halt| halt.allowed).cloned().collect();
-    let vcpus: Vec<Vec<Halt>> = vcpus.map(|vcpu| asked(&vcpu.halts)).collect();
+    let vcpus: Vec<Vec<Halt>> = of_side().map(|vcpu| asked(&vcpu.halts)).collect();
+    let mut recorded = Tally::default();
+    let mut vms: BTreeMap<Option<u32>, Vec<&VcpuHalts>> = BTreeMap::new();
+    for vcpu in of_side() {
+        recorded.merge(&Tally::of(vcpu));
+        vms.entry(vcpu.process).or_default().push(vcpu);
+    }
     let mut lengths: Vec<u64> =
         vcpus.iter().flatten().map(|halt| until_event(halt, wake)).collect();
     lengths.sort_unstable();
@@ -119,6 +131,11 @@ pub fn regret(
             for halts in &vcpus {
                 tally.merge(&replay(halts, Policy::new(candidate.rule), wake).1);
             }
+            let mut expected = Tally::default();
+            for vm in vms.values() {
+                expected.merge(&coupled(vm, candidate.rule, wake));
+            }
+            expected.switches = switches(expected.blocks, &recorded);
             let total = Cost { ns: tally.cost_ns(cost), blocks: tally.blocks };
             Row {
                 name: candidate.name.clone(),
@@ -127,14 +144,23 @@ pub fn regret(
                 cost: total,
                 of_clairvoyant: multiple(total, clairvoyant),
                 of_best_fixed: multiple(total, best_fixed),
-                polled_share: tally.polled_share(),
                 tally,
+                expected_ns: expected.cost_ns(cost),
+                expected,
             }
         })
         .collect();
     let halts = lengths.len() as u64;
     let advice = if halts > 0 { advise(&rows, now) } else { None };
     Regret { cost_ns: cost, halts, clairvoyant, best_fixed_ns, best_fixed, rows, advice }
+}
+
+/// One for each block, where none was recorded.
+fn switches(blocks: u64, recorded: &Tally) -> u64 {
+    match recorded.blocks {
+        0 => blocks,
+        of => (blocks as f64 * recorded.switches as f64 / of as f64).round() as u64,
+    }
 }
 
 fn multiple(cost: Cost, of: Cost) -> Option<f64> {
@@ -180,26 +206,26 @@ fn best_fixed(lengths: &[u64], cost: u32) -> (u64, Cost) {
     best
 }
 
-/// The cheapest rule that needs no patch, unless the present one is nearly as cheap.
+/// The rule that needs no patch and is expected to be the cheapest, unless the present one is nearly as cheap.
 fn advise(rows: &[Row], now: Option<Rule>) -> Option<Advice> {
     let present = rows.iter().find(|row| Some(row.rule) == now);
-    let best = rows.iter().filter(|row| row.stock).min_by_key(|row| row.cost.ns)?;
+    let best = rows.iter().filter(|row| row.stock).min_by_key(|row| row.expected_ns)?;
     let give =
         |row: &Row, reason: String| Some(Advice { name: row.name.clone(), rule: row.rule, reason });
     let Some(present) = present else {
         return give(best, "of the rules that need no patch it costs least".into());
     };
-    let saved = 1.0 - best.cost.ns as f64 / present.cost.ns.max(1) as f64;
+    let saved = 1.0 - best.expected_ns as f64 / present.expected_ns.max(1) as f64;
     if saved < WORTH {
         let part = saved.max(0.0) * 100.0;
         return give(present, format!("no rule that needs no patch saves more than {part:.1} %"));
     }
-    let blocks = match best.cost.blocks as i128 - i128::from(present.cost.blocks) {
+    let blocks = match best.expected.blocks as i128 - i128::from(present.expected.blocks) {
         0 => "as many blocks".to_string(),
         more @ 1.. => format!("{more} blocks more"),
         fewer => format!("{} blocks fewer", -fewer),
     };
-    let polled = |row: &Row| row.polled_share.unwrap_or(0.0) * 100.0;
+    let polled = |row: &Row| row.expected.polled_share().unwrap_or(0.0) * 100.0;
     let reason = format!(
         "it costs {:.0} % less than {}: {blocks}, and {:.1} % of the halted time polled instead of \
          {:.1} %",

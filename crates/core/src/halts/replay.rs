@@ -2,7 +2,7 @@
 //! What a rule would have done with the halts that another one met.
 //!
 //! Taken for given: what ends a halt comes when it came.  A halt that was blocked for is longer
-//! than until then, by the time that it takes to wake up: by `wake_ns`, whichever rule blocks.
+//! than until then, by the time that it takes to wake up.
 
 use super::{
     policy::{Met, Policy},
@@ -25,10 +25,8 @@ pub struct Replayed {
 pub fn replay(halts: &[Halt], mut policy: Policy, wake_ns: u32) -> (Vec<Replayed>, Tally) {
     let mut tally = Tally::default();
     let replayed = halts.iter().map(|halt| {
-        let wake = u64::from(wake_ns);
-        let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake);
-        *tally.limits.entry(replayed.limit_ns).or_default() += 1;
-        tally.count(ns, replayed.polled_ns, replayed.polled, replayed.blocked);
+        let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake_ns);
+        tally.replayed(&replayed, ns);
         replayed
     });
     (replayed.collect(), tally)
@@ -43,13 +41,19 @@ pub fn until_event(halt: &Halt, wake_ns: u32) -> u64 {
     }
 }
 
-fn step(halt: &Halt, policy: &mut Policy, event: u64, wake: u64) -> (Replayed, u64) {
+/// One halt, if what ends it comes after `event` ns, and how long it then is.  To wake up takes
+/// what it took, and `wake_ns` if it did not block.
+pub fn step(halt: &Halt, policy: &mut Policy, event: u64, wake_ns: u32) -> (Replayed, u64) {
     let limit_ns = policy.limit(halt);
     let patience = policy.patience(halt);
     let polled = halt.allowed && (limit_ns > 0 || patience.is_some());
     let until = if polled { u64::from(limit_ns) + u64::from(patience.unwrap_or(0)) } else { 0 };
     let blocked = !polled || event > until;
     let polled_ns = event.min(until);
+    let wake = match halt.waited {
+        true => halt.ns - until_event(halt, wake_ns),
+        false => wake_ns.into(),
+    };
     let ns = if blocked { event + wake } else { event };
     let traced = policy.learn(&Met {
         ns,

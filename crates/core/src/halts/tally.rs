@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What halts come to, recorded or replayed.
 
-use super::recording::{Halt, Halts, VcpuHalts};
+use super::{
+    recording::{Halt, Halts, VcpuHalts},
+    replay::Replayed,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +25,7 @@ pub struct Tally {
     pub polled_ns: u64,
     /// Polled in halts that blocked all the same.
     pub wasted_ns: u64,
-    /// Context switches of the vCPU's thread; in a replay none are known.
+    /// Context switches of the vCPU's thread; a replay knows none.
     pub switches: u64,
 }
 
@@ -52,8 +55,14 @@ impl Tally {
         self.switches += u64::from(halt.switches);
     }
 
+    /// One halt under a rule, of so many ns.
+    pub fn replayed(&mut self, replayed: &Replayed, ns: u64) {
+        *self.limits.entry(replayed.limit_ns).or_default() += 1;
+        self.count(ns, replayed.polled_ns, replayed.polled, replayed.blocked);
+    }
+
     /// One halt, apart from its limit.
-    pub fn count(&mut self, ns: u64, polled_ns: u64, polled: bool, blocked: bool) {
+    fn count(&mut self, ns: u64, polled_ns: u64, polled: bool, blocked: bool) {
         self.halts += 1;
         self.hits += u64::from(polled && !blocked);
         self.misses += u64::from(polled && blocked);

@@ -13,6 +13,8 @@ const TRIFLE: f64 = 0.01;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     pub blocks: Claim,
+    /// Context switches of vCPUs' threads.
+    pub switches: Claim,
     /// In ns.
     pub polled: Claim,
     /// In ns; `before` and `measured` decide whether the rule was worth it.
@@ -53,14 +55,13 @@ impl Verdict {
         let block = f64::from(cost) * TRIFLE;
         Verdict {
             blocks: claim(&|tally| tally.blocks, TRIFLE),
+            switches: claim(&|tally| tally.switches, TRIFLE),
             polled: claim(&|tally| tally.polled_ns, block),
             cost: claim(&|tally| tally.cost_ns(cost), block),
         }
     }
 
-    /// The rule costs no more than was predicted, and no more than the one before.  Blocks and
-    /// time polled may be off where halts depend on each other: of two vCPUs that work in turns,
-    /// one that polls lets the other wait for less.
+    /// The rule costs no more than was predicted, and no more than the one before.
     pub fn came_true(&self) -> bool {
         let cheaper = self.cost.measured <= self.cost.before + self.cost.trifle;
         self.cost.off() <= WITHIN && cheaper
@@ -85,6 +86,7 @@ impl fmt::Display for Verdict {
             )
         };
         line("blocks of each halt", &self.blocks, &share)?;
+        line("switches of each halt", &self.switches, &share)?;
         line("polled for each halt", &self.polled, &time)?;
         line("cost of each halt", &self.cost, &time)
     }

@@ -38,8 +38,12 @@ pub fn gather(recorded: &Recorded) -> Halts {
     };
     let begin = windows.values().map(|window| window.from_ns).min().unwrap_or(recorded.begun_ns);
     let end = windows.values().map(|window| window.to_ns).max().unwrap_or(recorded.ended_ns);
+    let halts = || recorded.records.iter().filter(|record| record.kind == RECORD_HALT);
+    // Of a VM and a thread: which vCPU it is.
+    let threads: BTreeMap<(u32, u32), u32> =
+        halts().map(|record| ((record.tgid, record.thread), record.vcpu)).collect();
     let mut vcpus: BTreeMap<(u32, u32), VcpuHalts> = BTreeMap::new();
-    for record in recorded.records.iter().filter(|record| record.kind == RECORD_HALT) {
+    for record in halts() {
         let is_in = |span: &Span| (span.from_ns..=span.to_ns).contains(&record.ended_ns);
         if span(record.tgid).is_some_and(|span| !is_in(span)) {
             continue;
@@ -52,7 +56,11 @@ pub fn gather(recorded: &Recorded) -> Halts {
             rule: recorded.rule,
             ..VcpuHalts::default()
         });
-        vcpu.halts.push(halt(record, begin));
+        let mut halt = halt(record, begin);
+        if let (Waker::Ipi, Some(_)) = (halt.waker, halt.woken_ns) {
+            halt.sender = threads.get(&(record.tgid, record.woken_by as u32)).copied();
+        }
+        vcpu.halts.push(halt);
     }
     let mut vcpus: Vec<_> = vcpus.into_values().collect();
     for vcpu in &mut vcpus {
@@ -108,6 +116,7 @@ fn halt(record: &Record, window_begin: u64) -> Halt {
         waker: waker(record.vector),
         woken_ns: record.woken_at_ns.checked_sub(begin).filter(|_| waited),
         deadline_ns: has(HALT_DEADLINE).then(|| record.deadline_ns.saturating_sub(begin)),
+        sender: None,
         switches: record.switches,
     }
 }

@@ -99,6 +99,21 @@ fn vcpus_of_several_guests_are_kept_apart() {
 }
 
 #[test]
+fn who_sent_an_ipi_is_known_if_the_halt_slept() {
+    let flags = HALT_VALID | HALT_WAITED;
+    let woken =
+        |by: u64| Record { flags, woken_by: by, woken_at_ns: 4_900, ..halted(5_000, 1_000) };
+    let by = |record: Record, vector: u32| {
+        let other = Record { thread: 42, vcpu: 1, ..halted(6_000, 10) };
+        read(&[Record { vector, ..record }, other]).vcpus[0].halts[0].sender
+    };
+    assert_eq!(by(woken(42), 0xfd), Some(1));
+    // A thread that is no vCPU's, an interrupt that is no IPI, a halt that was polled.
+    assert_eq!((by(woken(43), 0xfd), by(woken(42), 0xec)), (None, None));
+    assert_eq!(by(Record { flags: HALT_VALID, ..woken(42) }, 0xfd), None);
+}
+
+#[test]
 fn the_rule_is_known_with_all_of_its_parameters_only() {
     let folder = std::env::temp_dir().join(format!("paratick-rule-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

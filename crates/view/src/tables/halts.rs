@@ -56,8 +56,16 @@ pub fn limits(halts: &Halts) -> Table {
 }
 
 pub fn regret(regret: &Regret) -> Table {
-    let columns =
-        ["Rule", "Blocks", "Polled", "In vain", "Cost", "× clairvoyant", "× best fixed window"];
+    let columns = [
+        "Rule",
+        "Blocks",
+        "Polled",
+        "In vain",
+        "Cost",
+        "× clairvoyant",
+        "× best fixed window",
+        "Expected",
+    ];
     let caption = format!(
         "What each rule would have cost for these {} halts, if to block costs {}",
         count(regret.halts as f64),
@@ -77,12 +85,14 @@ pub fn regret(regret: &Regret) -> Table {
                 nanos(row.cost.ns),
                 number::or_nothing(row.of_clairvoyant, |value| format!("{value:.2}")),
                 number::or_nothing(row.of_best_fixed, |value| format!("{value:.2}")),
+                nanos(row.expected_ns),
             ],
         );
     }
     table.note(format!(
         "Cost: time polled, and {} for each block. Clairvoyant: knows how long each halt will be; \
-         {}. The best window that never changes is {} here. *: not in stock kernels.",
+         {}. The best window that never changes is {} here. Expected: the cost if a vCPU that need not \
+         wake up from a block sends its IPIs sooner. *: not in stock kernels.",
         nanos(u64::from(regret.cost_ns)),
         nanos(regret.clairvoyant.ns),
         nanos(regret.best_fixed_ns),
