@@ -130,3 +130,43 @@ fn two_guests_on_a_pcpu_each_see_half_of_it_and_the_rest_stolen() {
     }
     host.shutdown().unwrap();
 }
+
+/// For how long one guest computes while another one sleeps and wakes up on the same pCPU, in ms,
+/// and how often that woke up for each ms.
+fn beside_sleeps(host: &Host, mode: &str) -> (f64, f64) {
+    let agent = tools().agent.display().to_string();
+    let [sleeps, computes] = [mode, "tickless"].map(|mode| guest_on(host, kernel(), 1, mode, &[]));
+    let run = |guest: &Guest, line: &str| -> Value {
+        let result = guest.exec(sh(&format!("{agent} workload {line}"))).unwrap();
+        assert_eq!(result.code, 0, "{}", text(&result.stderr));
+        serde_json::from_slice(&result.stdout).unwrap()
+    };
+    let (computing, sleeping) = thread::scope(|scope| {
+        // For much longer than the other one computes.
+        let sleeping = scope.spawn(|| run(&sleeps, "sleep --work 3000"));
+        assert_eq!(host.exec(sh("sleep 0.05")).unwrap().code, 0);
+        let computing = run(&computes, "cpu --work 50");
+        (computing, sleeping.join().unwrap())
+    });
+    let ms = |report: &Value| report["duration_ns"].as_f64().unwrap() / 1e6;
+    assert!(ms(&sleeping) > ms(&computing) + 50.0, "{sleeping} {computing}");
+    sleeps.shutdown().unwrap();
+    computes.shutdown().unwrap();
+    (ms(&computing), 3_000.0 / ms(&sleeping))
+}
+
+#[test]
+fn a_guest_that_learns_takes_nothing_from_a_neighbour_with_other_work() {
+    let host = host_for(kernel(), 1, &[]);
+    let modes = ["tickless", "tickless+poll", "tickless+learn", "paratick", "paratick+learn"];
+    let measured = modes.map(|mode| {
+        let (ms, rate) = beside_sleeps(&host, mode);
+        println!("{mode}: the neighbour computes for {ms:.1} ms; {rate:.2} sleeps each ms");
+        ms
+    });
+    let [tickless, poll, learn, paratick, paratick_learn] = measured;
+    // The stock rule polls for what is shorter than the neighbour's turn.
+    assert!(poll > tickless * 1.1, "{measured:?}");
+    assert!(learn < tickless * 1.02 && paratick_learn < paratick * 1.02, "{measured:?}");
+    host.shutdown().unwrap();
+}

@@ -168,6 +168,25 @@ fn a_prediction_that_comes_true_is_applied() {
     assert!(stderr.contains("1.000 predicted"), "{stderr}");
 }
 
+/// Each of two vCPUs waits for the other one's wake-up as well, until they are polled for.
+#[test]
+fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
+    let agent = tools().agent.display().to_string();
+    let mut tune = Command::cargo_bin("paratick").unwrap();
+    tune.args(["tune", "halt-poll", "--mode", "tickless", "--parallel-clock"]);
+    tune.args(["--halt-poll", "none", "--apply=default", "--kernel"]).arg(kernel());
+    tune.args(["--", &agent, "workload", "pingpong", "--work", "2000"]);
+    let output = tune.timeout(PATIENCE).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    println!("{stdout}\n{stderr}");
+    assert_eq!(output.status.code(), Some(0));
+    // A line ends in a percentage where it is off by more than 10.
+    for claim in ["blocks of each halt: ", "switches of each halt: ", "cost of each halt: "] {
+        let line = stderr.lines().find(|line| line.contains(claim)).unwrap();
+        assert!(line.ends_with(" measured"), "{line}");
+    }
+}
+
 #[test]
 fn what_was_recorded_of_a_vm_that_ends_is_kept() {
     let agent = tools().agent.display().to_string();

@@ -100,6 +100,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     options.check()?;
     let (subject, halts) = progress::during(|events| {
         let subject = Subject::boot(options, events)?;
+        if options.apply.is_some() && subject.guest.is_some() {
+            // The first run of a program is not like those that follow: it fills caches.
+            subject.record()?;
+        }
         let halts = subject.record();
         Ok((subject, halts))
     })?;
