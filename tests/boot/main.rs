@@ -5,6 +5,7 @@
 //! `PARATICK_TEST_BASE_KERNEL` one instead of that without.  With `PARATICK_TEST_SLOW=4` a kernel
 //! may take four times as long.
 
+mod balance;
 mod baseline;
 mod bench;
 mod coalesce;
