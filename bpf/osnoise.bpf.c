@@ -96,6 +96,22 @@ int softirq_noise(__u64 *ctx)
 	return tell(&noise);
 }
 
+/*
+ * Nothing tells of a scheduler that looks for another thread to run and finds
+ * none. But it accounts for the time of the one that runs first.
+ */
+SEC("raw_tracepoint/sched_stat_runtime")
+int sched_stat_runtime(void *ctx)
+{
+	struct noise noise = { .kind = OSNOISE_SCHED };
+	__u64 comm[2] = {};
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	if (comm[0] != *(const __u64 *)"osnoise/")
+		return 0;
+	return tell(&noise);
+}
+
 SEC("tracepoint/osnoise/thread_noise")
 int thread_noise(void *ctx)
 {

@@ -122,7 +122,7 @@ fn every_gap_has_a_cause() {
 /// several things at once.
 #[test]
 fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
-    for (image, least) in [(base_kernel(), 95.0), (kernel(), 95.0)] {
+    for (image, least) in [(base_kernel(), 99.0), (kernel(), 99.9)] {
         let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
         quiet_host(&mut spec);
         let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();

@@ -71,7 +71,7 @@ impl Parts {
             Kind::Nmi => &mut self.nmi,
             Kind::Irq => &mut self.irq,
             Kind::Softirq => &mut self.softirq,
-            Kind::Thread => &mut self.thread,
+            Kind::Thread | Kind::Scheduler => &mut self.thread,
         }
     }
 
@@ -121,6 +121,8 @@ pub struct Edges {
     pub interrupt: Option<u64>,
     /// To another thread.
     pub thread: Option<u64>,
+    /// To the scheduler, which stays with osnoise.
+    pub scheduler: Option<u64>,
 }
 
 /// So many gaps tell what is usual.
@@ -141,6 +143,7 @@ impl Edges {
                 matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
             }),
             thread: median(&|source| matches!(source, Source::Guest { kind: Kind::Thread, .. })),
+            scheduler: median(&is_scheduler),
         }
     }
 
@@ -148,8 +151,11 @@ impl Edges {
     fn allowed(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
             let (measured, edges) = match event.source {
-                // To the thread, and back.
-                Source::Guest { kind: Kind::Thread, .. } => (self.thread, 2),
+                // To the thread and back, each time by way of the scheduler.
+                Source::Guest { kind: Kind::Thread, .. } => {
+                    (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 2)
+                }
+                Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 1),
                 Source::Guest { .. } => (self.interrupt, 1),
                 Source::Exit { .. } => (self.exit, 1),
                 // Part of an exit.
@@ -157,9 +163,13 @@ impl Edges {
             };
             measured.unwrap_or(0).max(edges * OSNOISE_THRESHOLD)
         };
-        let seen = events.iter().filter(|event| event.ns > 0);
+        let seen = events.iter().filter(|event| event.ns > 0 || is_scheduler(&event.source));
         OSNOISE_THRESHOLD + seen.map(edge).sum::<u64>()
     }
+}
+
+fn is_scheduler(source: &Source) -> bool {
+    matches!(source, Source::Guest { kind: Kind::Scheduler, .. })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -240,7 +250,16 @@ fn entry(gap: &Gap, away: &[Away]) -> Entry {
     let mut inner: Vec<&Disturbance> = gap.disturbances.iter().collect();
     // Of two of one kind, the one that began later is the inner one.
     inner.sort_by_key(|one| (one.kind, std::cmp::Reverse(one.begin_ns)));
+    let mut scheduled = gap.disturbances.iter().any(|one| one.kind == Kind::Thread);
     for one in inner {
+        if one.kind == Kind::Scheduler {
+            // Interrupts account for the thread's time, too, and so does a switch to another one.
+            let at = one.begin_ns as i64;
+            if scheduled || taken.iter().any(|(from, to)| (*from..*to).contains(&at)) {
+                continue;
+            }
+            scheduled = true;
+        }
         let (from, to) = clip(one.begin_ns as i64, one.end_ns as i64);
         let ns = take(&mut taken, from, to);
         *parts.of(one.kind) += ns;

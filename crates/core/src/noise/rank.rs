@@ -72,7 +72,7 @@ impl Source {
             }
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
             Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
-            Source::Guest { kind: Kind::Thread, .. } => Knob::GuestThreads,
+            Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,
             Source::Held => Knob::Quota,
             Source::Waking => Knob::HaltPolling,
             Source::Exit { .. }

@@ -139,6 +139,8 @@ pub enum Kind {
     Irq,
     Softirq,
     Thread,
+    /// An instant: it looks for another thread than osnoise's.
+    Scheduler,
 }
 
 /// An interrupt, a softirq or a thread, from its beginning to its end.

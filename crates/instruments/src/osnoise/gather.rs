@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From records to gaps, each with what disturbed it.
 
-use super::raw::{Noise, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SOFTIRQ, OSNOISE_THREAD};
+use super::raw::{
+    Noise, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED, OSNOISE_SOFTIRQ, OSNOISE_THREAD,
+};
 use crate::bpf::name;
 use paratick_core::noise::{Disturbance, Gap, Kind};
 use std::collections::BTreeMap;
@@ -26,13 +28,14 @@ pub fn gather(records: &[Noise]) -> Vec<Gap> {
         let before = waiting.remove(&record.cpu).unwrap_or_default();
         let disturbances = before
             .into_iter()
-            .filter(|one| within.contains(&one.start_ns))
-            .map(|one| Disturbance {
+            .map(|one| (one, start(one, offset)))
+            .filter(|(_, start)| within.contains(start))
+            .map(|(one, start)| Disturbance {
                 kind: kind(one.kind),
                 name: of(one),
-                begin_ns: monotonic(one.start_ns),
+                begin_ns: monotonic(start),
                 // With what was within it: that is told apart by its own record.
-                end_ns: one.told_ns.max(monotonic(one.start_ns)),
+                end_ns: one.told_ns.max(monotonic(start)),
             })
             .collect();
         gaps.entry(record.cpu).or_default().push(Gap {
@@ -54,11 +57,20 @@ fn clocks_offset(records: &[Noise]) -> Option<u64> {
     gaps.map(ahead).min().map(|offset| offset as u64)
 }
 
+/// On the trace's clock.
+fn start(record: &Noise, offset: u64) -> u64 {
+    match record.kind {
+        OSNOISE_SCHED => record.told_ns.wrapping_sub(offset),
+        _ => record.start_ns,
+    }
+}
+
 fn kind(kind: u32) -> Kind {
     match kind {
         OSNOISE_NMI => Kind::Nmi,
         OSNOISE_IRQ => Kind::Irq,
         OSNOISE_SOFTIRQ => Kind::Softirq,
+        OSNOISE_SCHED => Kind::Scheduler,
         _ => Kind::Thread,
     }
 }
@@ -72,6 +84,7 @@ fn of(record: &Noise) -> String {
             Some(name) => name.to_string(),
             None => record.number.to_string(),
         },
+        OSNOISE_SCHED => "nobody else to run".into(),
         _ => "NMI".into(),
     }
 }

@@ -11,12 +11,13 @@ use aya::Ebpf;
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/osnoise.bpf.o"));
 
 /// Each has a BPF program of its name.
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 6] = [
     "osnoise/nmi_noise",
     "osnoise/irq_noise",
     "osnoise/softirq_noise",
     "osnoise/thread_noise",
     "osnoise/sample_threshold",
+    "sched/sched_stat_runtime",
 ];
 
 #[rustfmt::skip]

@@ -42,6 +42,19 @@ fn what_came_within_a_gap_belongs_to_it() {
     assert_eq!((gaps[1].interference, gaps[1].disturbances.len()), (0, 0));
 }
 
+/// It is told as it happens.
+#[test]
+fn a_look_of_the_scheduler_s_is_an_instant() {
+    let looks = |at: u64| Noise { told_ns: at + AHEAD, ..record(OSNOISE_SCHED, 0, 0, 0) };
+    let gap = record(OSNOISE_GAP, 1_000, 4_000, 0);
+    let gaps = gather(&[looks(900), looks(1_800), gap]);
+    let name = "nobody else to run".into();
+    let (begin_ns, end_ns) = (1_800 + AHEAD, 1_800 + AHEAD);
+    let expected = [Disturbance { kind: Kind::Scheduler, name, begin_ns, end_ns }];
+    assert_eq!(gaps[0].disturbances, expected);
+    assert_eq!(gaps[0].interference, 0);
+}
+
 #[test]
 fn each_cpu_has_its_own_gaps() {
     let on = |cpu, record| Noise { cpu, ..record };
