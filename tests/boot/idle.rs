@@ -172,6 +172,33 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     host.shutdown().unwrap();
 }
 
+/// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.  Who
+/// had been served with it then needs wake-ups and IPIs of its own, of which nothing is known.
+#[test]
+fn what_deferring_and_rounding_a_timer_save_is_predicted() {
+    let host = host_for(kernel(), 2, &[]);
+    let found = |knob: Option<&Knob>| {
+        let mut append = vec!["lab_sampler.period_us=46083".to_string()];
+        append.extend(knob.into_iter().flat_map(|knob| knob.parameters().unwrap()));
+        let append: Vec<&str> = append.iter().map(String::as_str).collect();
+        let guest = guest_on(&host, kernel(), 2, "tickless-stop", &append);
+        let found = recorded_with(&host, &guest, Load::default(), LONG);
+        guest.shutdown().unwrap();
+        found
+    };
+    let now = found(None);
+    for (knob, within) in [("defer:lab_sampler_fn", 0.25), ("round:lab_sampler_fn", 0.15)] {
+        let knob: Knob = knob.parse().unwrap();
+        let trial = Trial::predict(&now.woken, &now.rounds, std::slice::from_ref(&knob));
+        let counted = found(Some(&knob)).sums.all_exits();
+        let saved = trial.exits - trial.predicted_exits.unwrap();
+        println!("{knob}: {saved} saved of {}, counted {}", trial.exits, trial.exits - counted);
+        assert!(saved * 3 > trial.exits, "{trial:?}");
+        assert_close(saved as f64, trial.exits - counted, within);
+    }
+    host.shutdown().unwrap();
+}
+
 /// Exits for the watchdog of the TSC and for kcompactd.
 fn of_both(found: &Found) -> u64 {
     let its = |one: &&Offender| {
