@@ -2,7 +2,7 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{kernel, text, tools, PATIENCE};
+use crate::support::{guest_on, host_for, kernel, sh, text, tools, PATIENCE};
 use paratick_core::{results, size::Size};
 use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, spec::HostSpec};
 use std::fs;
@@ -82,4 +82,23 @@ fn a_bench_measures_on_the_machine(machine: &Host) {
     switches.sort();
     assert_eq!(counted.len(), 8);
     assert_eq!(counted, switches);
+}
+
+/// One table after the other, until it is interrupted; on a terminal each takes the other's place.
+#[test]
+fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    let top = format!("{program} idle --host here --top --time 1s");
+    let line = format!(
+        "(sleep 20; pkill -INT -x paratick) & script -qec '{top}' /tmp/typed </dev/null; echo code $?"
+    );
+    let said = text(&host.exec(sh(&line)).unwrap().stdout);
+    println!("{said}");
+    let tables: Vec<&str> = said.split("\x1b[H\x1b[2JWhat VMs did in ").skip(1).collect();
+    assert!(tables.len() > 3 && tables.iter().all(|table| table.contains("Exits by cause")));
+    assert!(said.ends_with("code 130\n"), "{said}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
 }

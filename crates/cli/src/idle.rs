@@ -5,7 +5,7 @@ use crate::{
     errors::usage,
     input,
     options::{duration, Format, LabOptions, SideChoice},
-    print::{errln, out},
+    print::{clear_terminal, errln, out},
     progress, signals,
 };
 use anyhow::{bail, Context, Result};
@@ -211,7 +211,7 @@ impl Args {
         }
         loop {
             let recorded = record_here(sides, self.time)?;
-            out!("{CLEAR}")?;
+            clear_terminal();
             self.show(&Report::of(&recorded, self))?;
         }
     }
@@ -314,8 +314,5 @@ impl Report<'_> {
         format!("{in_all}\n{who}{late}{advice}{saving}{trial}")
     }
 }
-
-/// Of a terminal.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 const SCHEMA: &str = "paratick-idle/1";
