@@ -92,7 +92,8 @@ fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
     let top = format!("{program} idle --host here --top --time 1s");
     let line = format!(
-        "(sleep 20; pkill -INT -x paratick) & script -qec '{top}' /tmp/typed </dev/null; echo code $?"
+        "(sleep 20; pkill -INT -x paratick) & \
+         script -qec '{top}' /tmp/typed </dev/null; echo code $?"
     );
     let said = text(&host.exec(sh(&line)).unwrap().stdout);
     println!("{said}");

@@ -172,8 +172,8 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     host.shutdown().unwrap();
 }
 
-/// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.  Who
-/// had been served with it then needs wake-ups and IPIs of its own, of which nothing is known.
+/// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.
+/// Who had been served with it then needs wake-ups and IPIs of its own, of which nothing is known.
 #[test]
 fn what_deferring_and_rounding_a_timer_save_is_predicted() {
     let host = host_for(kernel(), 2, &[]);

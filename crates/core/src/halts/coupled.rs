@@ -53,7 +53,7 @@ pub fn coupled(vcpus: &[&VcpuHalts], rule: Rule, wake_ns: u32) -> Tally {
         let (replayed, ns) = step(halt, &mut policies[which], until, wake_ns);
         ends[which].push(begin + ns);
         if halt.allowed {
-            tally.replayed(&replayed, ns);
+            replayed.count(ns, &mut tally);
         }
     }
     tally

@@ -206,7 +206,8 @@ fn best_fixed(lengths: &[u64], cost: u32) -> (u64, Cost) {
     best
 }
 
-/// The rule that needs no patch and is expected to be the cheapest, unless the present one is nearly as cheap.
+/// The rule that needs no patch and is expected to be the cheapest, unless the present one is nearly
+/// as cheap.
 fn advise(rows: &[Row], now: Option<Rule>) -> Option<Advice> {
     let present = rows.iter().find(|row| Some(row.rule) == now);
     let best = rows.iter().filter(|row| row.stock).min_by_key(|row| row.expected_ns)?;

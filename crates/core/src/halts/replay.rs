@@ -20,13 +20,21 @@ pub struct Replayed {
     pub traced: Option<super::recording::Traced>,
 }
 
+impl Replayed {
+    /// A halt of so many ns.
+    pub fn count(&self, ns: u64, tally: &mut Tally) {
+        *tally.limits.entry(self.limit_ns).or_default() += 1;
+        tally.count(ns, self.polled_ns, self.polled, self.blocked);
+    }
+}
+
 /// Every halt of one vCPU, and what they come to.  With a `wake_ns` of 0 halts are as long as they
 /// were recorded.
 pub fn replay(halts: &[Halt], mut policy: Policy, wake_ns: u32) -> (Vec<Replayed>, Tally) {
     let mut tally = Tally::default();
     let replayed = halts.iter().map(|halt| {
         let (replayed, ns) = step(halt, &mut policy, until_event(halt, wake_ns), wake_ns);
-        tally.replayed(&replayed, ns);
+        replayed.count(ns, &mut tally);
         replayed
     });
     (replayed.collect(), tally)

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What halts come to, recorded or replayed.
 
-use super::{
-    recording::{Halt, Halts, VcpuHalts},
-    replay::Replayed,
-};
+use super::recording::{Halt, Halts, VcpuHalts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,14 +52,8 @@ impl Tally {
         self.switches += u64::from(halt.switches);
     }
 
-    /// One halt under a rule, of so many ns.
-    pub fn replayed(&mut self, replayed: &Replayed, ns: u64) {
-        *self.limits.entry(replayed.limit_ns).or_default() += 1;
-        self.count(ns, replayed.polled_ns, replayed.polled, replayed.blocked);
-    }
-
     /// One halt, apart from its limit.
-    fn count(&mut self, ns: u64, polled_ns: u64, polled: bool, blocked: bool) {
+    pub fn count(&mut self, ns: u64, polled_ns: u64, polled: bool, blocked: bool) {
         self.halts += 1;
         self.hits += u64::from(polled && !blocked);
         self.misses += u64::from(polled && blocked);

@@ -91,8 +91,8 @@ pub fn regret(regret: &Regret) -> Table {
     }
     table.note(format!(
         "Cost: time polled, and {} for each block. Clairvoyant: knows how long each halt will be; \
-         {}. The best window that never changes is {} here. Expected: the cost if a vCPU that need not \
-         wake up from a block sends its IPIs sooner. *: not in stock kernels.",
+         {}. The best window that never changes is {} here. Expected: the cost if a vCPU that need \
+         not wake up from a block sends its IPIs sooner. *: not in stock kernels.",
         nanos(u64::from(regret.cost_ns)),
         nanos(regret.clairvoyant.ns),
         nanos(regret.best_fixed_ns),
