@@ -206,7 +206,7 @@ fn best_fixed(lengths: &[u64], cost: u32) -> (u64, Cost) {
     best
 }
 
-/// The rule that needs no patch and is expected to be the cheapest, unless the present one is nearly
+/// The rule that needs no patch and is expected to be the cheapest, unless the present one is about
 /// as cheap.
 fn advise(rows: &[Row], now: Option<Rule>) -> Option<Advice> {
     let present = rows.iter().find(|row| Some(row.rule) == now);
