@@ -39,19 +39,24 @@ pub fn coupled(vcpus: &[&VcpuHalts], rule: Rule, wake_ns: u32) -> Tally {
     for (_, which, nth) in order {
         let halt = &vcpus[which].of.halts[nth];
         let ran = halt.begin_ns.saturating_sub(vcpus[which].ended(nth));
-        let begin = ends[which].last().unwrap_or(&0) + ran;
+        let begin = ends[which].last().unwrap_or(&0).saturating_add(ran);
         let until = until_event(halt, wake_ns);
         let moved = match halt.waker {
-            Waker::Ipi => sender(&vcpus, which, halt.sender, halt.begin_ns + until)
-                .and_then(|(sender, halts, after)| Some(woke(&ends[sender], halts)? + after)),
+            Waker::Ipi => {
+                let at = halt.begin_ns.saturating_add(until);
+                sender(&vcpus, which, halt.sender, at).and_then(|(sender, halts, after)| {
+                    Some(woke(&ends[sender], halts)?.saturating_add(after))
+                })
+            }
             _ => None,
         };
-        let Some(until) = moved.unwrap_or(begin + until).checked_sub(begin) else {
+        let event = moved.unwrap_or(begin.saturating_add(until));
+        let Some(until) = event.checked_sub(begin) else {
             ends[which].push(begin);
             continue;
         };
         let (replayed, ns) = step(halt, &mut policies[which], until, wake_ns);
-        ends[which].push(begin + ns);
+        ends[which].push(begin.saturating_add(ns));
         if halt.allowed {
             replayed.count(ns, &mut tally);
         }
@@ -62,7 +67,7 @@ pub fn coupled(vcpus: &[&VcpuHalts], rule: Rule, wake_ns: u32) -> Tally {
 impl Recorded<'_> {
     fn new(of: &VcpuHalts) -> Recorded<'_> {
         let ends = of.halts.iter().scan(0, |last, halt| {
-            *last = (halt.begin_ns + halt.ns).max(*last);
+            *last = halt.begin_ns.saturating_add(halt.ns).max(*last);
             Some(*last)
         });
         Recorded { of, ends: ends.collect() }

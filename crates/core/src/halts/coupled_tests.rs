@@ -86,12 +86,13 @@ proptest! {
     #[test]
     fn a_recording_that_makes_no_sense_is_replayed_all_the_same(
         times in prop::collection::vec((0..2usize, 0..1_000u64, 0..1_000u64, 0..2_000u64), 0..100),
+        scale in prop::sample::select(vec![1, u64::MAX / 1_000]),
     ) {
         let mut vcpus = [vcpu(0, vec![]), vcpu(1, vec![])];
         for (which, begin, ns, woken) in times {
-            let woken_ns = Some(woken);
-            let halt = Halt { waker: Waker::Ipi, woken_ns, ..Halt::blocked(begin, ns) };
-            vcpus[which].halts.push(halt);
+            let woken_ns = Some(woken.saturating_mul(scale));
+            let halt = Halt::blocked(begin * scale, ns * scale);
+            vcpus[which].halts.push(Halt { waker: Waker::Ipi, woken_ns, ..halt });
         }
         let halts = vcpus.iter().map(|vcpu| vcpu.halts.len() as u64).sum::<u64>();
         let vcpus: Vec<&VcpuHalts> = vcpus.iter().collect();

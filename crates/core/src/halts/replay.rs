@@ -62,7 +62,7 @@ pub fn step(halt: &Halt, policy: &mut Policy, event: u64, wake_ns: u32) -> (Repl
         true => halt.ns - until_event(halt, wake_ns),
         false => wake_ns.into(),
     };
-    let ns = if blocked { event + wake } else { event };
+    let ns = if blocked { event.saturating_add(wake) } else { event };
     let traced = policy.learn(&Met {
         ns,
         blocked_ns: ns - polled_ns,
