@@ -5,7 +5,7 @@ use crate::{
     errors::usage,
     input,
     options::{duration, Format, LabOptions, SideChoice},
-    print::{clear_terminal, errln, out},
+    print::{clear_terminal, errln},
     progress, signals,
 };
 use anyhow::{bail, Context, Result};
