@@ -115,3 +115,60 @@ fn what_recording_costs_an_exit() {
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
+
+/// How long each gap is that osnoise tells of by itself, in ns.
+fn gaps_alone(guest: &Guest) -> Vec<u64> {
+    let script = "cd /sys/kernel/tracing && echo 1 >events/osnoise/sample_threshold/enable && \
+        echo osnoise >current_tracer && sleep 3 && echo 0 >tracing_on && cat trace && \
+        echo nop >current_tracer && echo 1 >tracing_on && \
+        echo 0 >events/osnoise/sample_threshold/enable";
+    let result = guest.exec(sh(script)).unwrap();
+    assert_eq!(result.code, 0, "{}", text(&result.stderr));
+    let length = |line: &str| -> Option<u64> {
+        line.split_once(" duration ")?.1.split_whitespace().next()?.parse().ok()
+    };
+    text(&result.stdout).lines().filter_map(length).collect()
+}
+
+/// How often the guest's BPF programs ran, and for how many ns, since they are counted.
+fn programs(guest: &Guest) -> [u64; 2] {
+    let script = "cat /proc/[0-9]*/fdinfo/* 2>/dev/null | \
+        awk '/^run_cnt:/ { runs += $2 } /^run_time_ns:/ { ns += $2 } END { print runs, ns }'";
+    let result = guest.exec(sh(script)).unwrap();
+    let said = text(&result.stdout);
+    let numbers: Vec<u64> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    numbers.try_into().expect(&said)
+}
+
+/// The gap of a tick becomes longer by what records its interrupt and softirq.
+#[test]
+fn what_recording_costs_a_sample() {
+    // Where the host's tick has a gap of its own, that is the shorter half of them.
+    let typical = |mut lengths: Vec<u64>| {
+        lengths.sort_unstable();
+        lengths[lengths.len() * 3 / 5]
+    };
+    for mode in ["tickless", "paratick"] {
+        let (host, guest) = quiet_pair(kernel(), 1, mode, None);
+        run(&guest, "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; true");
+        let alone = typical(gaps_alone(&guest));
+        run(&guest, "echo 1 >/proc/sys/kernel/bpf_stats_enabled");
+        guest.start::<OsnoiseRecorder>().unwrap();
+        run(&guest, "sleep 3");
+        let [runs, ns] = programs(&guest);
+        run(&guest, "echo 0 >/proc/sys/kernel/bpf_stats_enabled; sleep 3");
+        let noise = guest.read::<OsnoiseRecorder>().unwrap();
+        let uncounted = noise.end_ns - 2_000_000_000;
+        let last = noise.gaps.iter().filter(|gap| gap.begin_ns > uncounted);
+        let recorded = typical(last.map(|gap| gap.ns).collect());
+        println!(
+            "{mode}: the gap of a tick is {alone} ns alone, {recorded} ns recorded; \
+             each of {runs} runs of a program takes {} ns",
+            ns / runs
+        );
+        assert!(runs > 1_000 && ns / runs < 1_000, "{mode}: {runs} runs, {ns} ns");
+        assert!(alone < recorded && recorded < alone + 2_000, "{mode}: {alone} {recorded}");
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}

@@ -14,7 +14,12 @@ use paratick_machine::{
     host::Host,
     spec::HostSpec,
 };
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -83,11 +88,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A program in C, for hosts and guests.
+/// A program in C, for hosts and guests; tests that run at the same time may want the same one.
 pub fn compile(source: &str, program: &str) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let new = format!("{program}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let mut gcc = std::process::Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-static", "-pthread", "-o", program, source]);
+    gcc.args(["-O2", "-Wall", "-static", "-pthread", "-o", &new, source]);
     assert!(gcc.status().expect("gcc").success());
+    std::fs::rename(new, program).expect("the program has its place");
 }
 
 /// The image without the series.
