@@ -49,7 +49,7 @@ static __always_inline void lost(void)
 
 static __always_inline void emit(const struct record *record)
 {
-	if (bpf_ringbuf_output(&records, record, sizeof(*record), 0))
+	if (bpf_ringbuf_output(&records, record, sizeof(*record), BPF_RB_NO_WAKEUP))
 		lost();
 }
 

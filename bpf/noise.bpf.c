@@ -202,7 +202,7 @@ int kvm_entry(void *ctx)
 	absence->reason = vcpu->noted.reason;
 	absence->msr = vcpu->noted.msr;
 	absence->facts = vcpu->noted.facts;
-	if (bpf_ringbuf_output(&records, absence, sizeof(*absence), 0))
+	if (bpf_ringbuf_output(&records, absence, sizeof(*absence), BPF_RB_NO_WAKEUP))
 		count(NOISE_LOST);
 	return 0;
 }

@@ -25,6 +25,14 @@ struct {
 	__type(value, __u64);
 } state SEC(".maps");
 
+/* When this CPU began to stop or to start its tick. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} tick SEC(".maps");
+
 static __always_inline int tell(struct noise *noise)
 {
 	__u32 slot = OSNOISE_LOST;
@@ -32,7 +40,7 @@ static __always_inline int tell(struct noise *noise)
 
 	noise->told_ns = bpf_ktime_get_ns();
 	noise->cpu = bpf_get_smp_processor_id();
-	if (!bpf_ringbuf_output(&records, noise, sizeof(*noise), 0))
+	if (!bpf_ringbuf_output(&records, noise, sizeof(*noise), BPF_RB_NO_WAKEUP))
 		return 0;
 	lost = bpf_map_lookup_elem(&state, &slot);
 	if (lost)
@@ -96,6 +104,40 @@ int softirq_noise(__u64 *ctx)
 	return tell(&noise);
 }
 
+static __always_inline int is_osnoise(void)
+{
+	__u64 comm[2] = {};
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	return comm[0] == *(const __u64 *)"osnoise/";
+}
+
+/* With nohz_full=, an interrupt is told before its CPU looks at its tick again. */
+SEC("kprobe/tick_nohz_irq_exit")
+int tick_nohz_irq_exit(void *ctx)
+{
+	__u32 slot = 0;
+	__u64 *begun = bpf_map_lookup_elem(&tick, &slot);
+
+	if (begun)
+		*begun = is_osnoise() ? bpf_ktime_get_ns() : 0;
+	return 0;
+}
+
+SEC("kretprobe/tick_nohz_irq_exit")
+int tick_nohz_irq_exit_ends(void *ctx)
+{
+	struct noise noise = { .kind = OSNOISE_TICK };
+	__u32 slot = 0;
+	__u64 *begun = bpf_map_lookup_elem(&tick, &slot);
+
+	if (!begun || !*begun)
+		return 0;
+	noise.ns = bpf_ktime_get_ns() - *begun;
+	*begun = 0;
+	return tell(&noise);
+}
+
 /*
  * Nothing tells of a scheduler that looks for another thread to run and finds
  * none. But it accounts for the time of the one that runs first.
@@ -104,12 +146,8 @@ SEC("raw_tracepoint/sched_stat_runtime")
 int sched_stat_runtime(void *ctx)
 {
 	struct noise noise = { .kind = OSNOISE_SCHED };
-	__u64 comm[2] = {};
 
-	bpf_get_current_comm(comm, sizeof(comm));
-	if (comm[0] != *(const __u64 *)"osnoise/")
-		return 0;
-	return tell(&noise);
+	return is_osnoise() ? tell(&noise) : 0;
 }
 
 SEC("tracepoint/osnoise/thread_noise")

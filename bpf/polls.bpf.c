@@ -65,7 +65,7 @@ static __always_inline struct idling *this_cpu(void)
 
 static __always_inline void tell(struct idling *idling)
 {
-	if (bpf_ringbuf_output(&records, idling, sizeof(*idling), 0))
+	if (bpf_ringbuf_output(&records, idling, sizeof(*idling), BPF_RB_NO_WAKEUP))
 		count(POLL_LOST);
 }
 

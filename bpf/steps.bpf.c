@@ -92,7 +92,7 @@ static __noinline int tell(struct vcpu *vcpu, __u32 kind)
 		step.msr = vcpu->noted.msr;
 		step.facts = vcpu->noted.facts;
 	}
-	if (bpf_ringbuf_output(&records, &step, sizeof(step), 0))
+	if (bpf_ringbuf_output(&records, &step, sizeof(step), BPF_RB_NO_WAKEUP))
 		lost();
 	return 0;
 }

@@ -118,7 +118,7 @@ int hrtimer_expire_entry(void *ctx)
 	expiry.via = cpu->irq_ns ? cpu->via : VIA_OTHER;
 	expiry.cpu = bpf_get_smp_processor_id();
 	expiry.number = ++cpu->number;
-	if (!bpf_ringbuf_output(&records, &expiry, sizeof(expiry), 0))
+	if (!bpf_ringbuf_output(&records, &expiry, sizeof(expiry), BPF_RB_NO_WAKEUP))
 		return 0;
 	lost = bpf_map_lookup_elem(&state, &slot);
 	if (lost)

@@ -56,7 +56,7 @@ static __always_inline int tell(struct wake *wake)
 
 	wake->at_ns = bpf_ktime_get_ns();
 	wake->cpu = bpf_get_smp_processor_id();
-	if (!bpf_ringbuf_output(&records, wake, sizeof(*wake), 0))
+	if (!bpf_ringbuf_output(&records, wake, sizeof(*wake), BPF_RB_NO_WAKEUP))
 		return 0;
 	lost = bpf_map_lookup_elem(&state, &slot);
 	if (lost)

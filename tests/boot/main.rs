@@ -23,6 +23,7 @@ mod model;
 mod noise;
 mod polling;
 mod programs;
+mod realtime;
 mod recording;
 mod selftest;
 mod series;

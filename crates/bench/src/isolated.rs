@@ -9,6 +9,7 @@ use anyhow::{bail, Context, Result};
 use paratick_core::{
     exits::Counts,
     isolation::{sampled, Isolation},
+    latency_program::{Latency, LatencyProgram},
     noise::{unbalanced, HostNoise, NoiseSample, Unbalanced},
     results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     wire::GuestConfig,
@@ -29,6 +30,9 @@ const HOST_THREADS: u32 = 8;
 
 /// Of the guest: nearly one CPU's.
 const GUEST_THREADS: u32 = 4;
+
+/// For a program that is loaded first.
+const LOADING: Duration = Duration::from_secs(2);
 
 /// Of faults of one recording, so many are kept: the rest would say the same.
 const FAULTS: usize = 3;
@@ -64,8 +68,16 @@ pub fn samples(
     let mut samples = Vec::new();
     for repeat in 1..=plan.repeats {
         for workload in &plan.workloads {
-            let sample = sample(host, guest, agent, (plan.vcpus, workload.work))?;
-            let sample = Sample { round: boot.round, repeat, ..sample };
+            let beside = beside(agent);
+            let sample = sample(host, guest, &beside, (plan.vcpus, workload.work))?;
+            let mut sample = Sample { round: boot.round, repeat, ..sample };
+            for program in &plan.latency_programs {
+                let time = Duration::from_millis(workload.work);
+                let Latency { mean_us, longest_us } =
+                    latency((host, guest), &beside, *program, plan.vcpus, time)?;
+                sample.metrics.insert(program.mean_metric(), mean_us);
+                sample.metrics.insert(program.longest_metric(), longest_us);
+            }
             samples.push((workload.clone(), sample));
             ran();
         }
@@ -81,14 +93,44 @@ fn check_mode(guest: &Guest, plan: &Plan, boot: Boot) -> Result<()> {
     verify::check_mode(guest, boot.subject.mode, if isolated { 1 } else { plan.vcpus })
 }
 
-fn sample(host: &Host, guest: &Guest, agent: &str, (vcpus, ms): (u32, u64)) -> Result<Sample> {
+fn beside(agent: &str) -> Beside {
     let chores = |threads: u32| -> Vec<String> {
         let words = [agent].into_iter().chain(CHORES).map(String::from);
         words.chain(["--threads".into(), threads.to_string()]).collect()
     };
-    let beside = Beside { on_host: chores(HOST_THREADS), in_guest: chores(GUEST_THREADS) };
+    Beside { on_host: chores(HOST_THREADS), in_guest: chores(GUEST_THREADS) }
+}
+
+/// What a program says of the CPUs that osnoise sampled, for as long, in whole seconds.
+fn latency(
+    (host, guest): (&Host, &Guest),
+    beside: &Beside,
+    program: LatencyProgram,
+    vcpus: u32,
+    time: Duration,
+) -> Result<Latency> {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    let command = program.command(vcpus - 1, &sampled(vcpus), seconds);
+    let command = Exec::new(["sh", "-c", &command]).timeout(LIMIT);
+    let time = Duration::from_secs(seconds) + LOADING;
+    let result = noise::exec_beside((host, guest), (time, LIMIT), beside, command)?;
+    let read = program.read(&String::from_utf8_lossy(&result.stdout));
+    read.filter(|_| result.code == 0).with_context(|| {
+        let said = String::from_utf8_lossy(&result.stderr);
+        let hint = match program {
+            LatencyProgram::Cyclictest => "it needs the rights of root in the guest",
+            LatencyProgram::Oslat => {
+                "it needs a guest's kernel with CONFIG_NUMA, such as --kernel 6.12-rt \
+                 --host-kernel 6.12"
+            }
+        };
+        format!("{program} failed with code {}: {}\nhint: {hint}", result.code, said.trim())
+    })
+}
+
+fn sample(host: &Host, guest: &Guest, beside: &Beside, (vcpus, ms): (u32, u64)) -> Result<Sample> {
     let time = Duration::from_millis(ms);
-    let recorded = noise::record_beside(host, guest, BOTH, time, LIMIT, Some(&beside))?;
+    let recorded = noise::record_beside(host, guest, BOTH, time, LIMIT, Some(beside))?;
     let sides = recorded.guest.zip(recorded.host);
     let (noise, seen) = sides.context("both sides were asked")?;
     let cpus: Vec<u32> = (1..vcpus).collect();

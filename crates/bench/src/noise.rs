@@ -152,6 +152,21 @@ pub fn record_beside(
     Ok(Recorded { host: seen, guest: noise, process: Some(pid), stalls: None })
 }
 
+/// Runs it on both at once, and a command in the guest, which ends before: what that said.
+pub fn exec_beside(
+    (host, guest): (&Host, &Guest),
+    (time, limit): (Duration, Duration),
+    beside: &Beside,
+    command: Exec,
+) -> Result<ExecResult> {
+    thread::scope(|scope| {
+        let both = scope.spawn(|| both(host, guest, time, limit, beside));
+        let result = guest.exec(command);
+        both.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        result
+    })
+}
+
 /// Runs it on both at once.
 fn both(
     host: &Host,

@@ -15,6 +15,7 @@ pub mod idle;
 pub mod interrupts;
 pub mod isolation;
 pub mod latency;
+pub mod latency_program;
 pub mod mode;
 pub mod model;
 pub mod noise;

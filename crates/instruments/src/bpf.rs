@@ -137,8 +137,18 @@ fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {
 
 /// Attaches to the beginning of a function of the kernel the program of its name.
 pub fn probe(ebpf: &mut Ebpf, function: &str) -> Result<()> {
-    let Some(Program::KProbe(program)) = ebpf.program_mut(function) else {
-        bail!("there is no probe of {function} in the object");
+    attach_probe(ebpf, function, function)
+}
+
+/// … and to its end the one whose name is that with `_ends`.
+pub fn probe_both_ends(ebpf: &mut Ebpf, function: &str) -> Result<()> {
+    attach_probe(ebpf, &format!("{function}_ends"), function)?;
+    probe(ebpf, function)
+}
+
+fn attach_probe(ebpf: &mut Ebpf, name: &str, function: &str) -> Result<()> {
+    let Some(Program::KProbe(program)) = ebpf.program_mut(name) else {
+        bail!("there is no probe {name} in the object");
     };
     program.load()?;
     program.attach(function, 0).with_context(|| {

@@ -12,12 +12,14 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use paratick_build::requirements;
 use paratick_core::{
     catalogue::{
         noise,
         sets::{Scale, VCPUS},
     },
     isolation::Isolation,
+    latency_program::{self, LatencyProgram},
 };
 use std::process::ExitCode;
 
@@ -37,6 +39,11 @@ pub struct Noise {
     /// For how long noise is recorded, in ms of the guest's time [default: 2000; with --quick 500]
     #[arg(long, value_name = "MS", value_parser = number(100..=10_000))]
     window: Option<u32>,
+    /// Programs of rt-tests that measure latency after each recording, from user space; oslat
+    /// needs a guest's kernel with CONFIG_NUMA, as 6.12-rt is
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = named::<LatencyProgram>())]
+    programs: Vec<LatencyProgram>,
     /// Measure less: one host, two modes, one boot of each
     #[arg(long)]
     quick: bool,
@@ -65,6 +72,10 @@ pub fn run(options: Noise) -> Result<ExitCode> {
     let hosts = options.host_cpus.as_deref().unwrap_or(hosts);
     once(hosts, "number of CPUs", "--host-cpus")?;
     once(&options.isolate, "isolation", "--isolate")?;
+    once(&options.programs, "program", "--programs")?;
+    if !options.programs.is_empty() {
+        requirements::check([latency_program::PACKAGE])?;
+    }
     if let Some(few) = hosts.iter().find(|cpus| **cpus <= vcpus) {
         return Err(usage(format!(
             "--host-cpus {few} is too few for --vcpus {vcpus}\n\
@@ -75,6 +86,9 @@ pub fn run(options: Noise) -> Result<ExitCode> {
     if let Some(window) = options.window {
         let workloads = sets.iter_mut().flat_map(|set| &mut set.plan.workloads);
         workloads.for_each(|planned| planned.work = window.into());
+    }
+    for set in &mut sets {
+        set.plan.latency_programs = options.programs.clone();
     }
     Bench::new(options.common, BENCH, sets, Written::Folder)?.run()
 }

@@ -96,13 +96,12 @@ impl Report<'_> {
         }
         if let Some(trial) = &self.trial {
             pieces.push(tables::trial(trial).text());
+            let over = trial.over.iter().take(most as usize);
+            pieces.extend(chains("Longer than the budget with these knobs turned", over));
         }
         let gaps =
             self.ledger.as_ref().map_or(Vec::new(), |ledger| longest(ledger, most, least_ns));
-        if !gaps.is_empty() {
-            let lines = gaps.iter().map(|entry| wrap(&tables::chain(entry)));
-            pieces.push(format!("The longest gaps\n{}", lines.collect::<String>()));
-        }
+        pieces.extend(chains("The longest gaps", gaps));
         if recorded.host.as_ref().is_some_and(|host| host.vmm_end_unknown) {
             pieces.push(wrap(
                 "Where a VMM's time ended could not be seen: what KVM did before the next entry \
@@ -111,6 +110,11 @@ impl Report<'_> {
         }
         pieces.join("\n")
     }
+}
+
+fn chains<'a>(title: &str, gaps: impl IntoIterator<Item = &'a Entry>) -> Option<String> {
+    let lines: String = gaps.into_iter().map(|entry| wrap(&tables::chain(entry))).collect();
+    Some(lines).filter(|lines| !lines.is_empty()).map(|lines| format!("{title}\n{lines}"))
 }
 
 fn longest(ledger: &Ledger, most: u32, least_ns: u64) -> Vec<&Entry> {

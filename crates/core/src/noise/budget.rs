@@ -7,6 +7,7 @@ use super::{
     rank::Source,
 };
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// What [`Source::knob`]s would leave of the recorded gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +35,8 @@ pub struct Trial {
     pub measured: Level,
     /// Of the knobs, those that no boot turns: they are as they were.
     pub not_turned: Vec<Knob>,
+    /// The measured gaps that are longer than the budget, the longest first.
+    pub over: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,12 +63,16 @@ impl Trial {
     pub fn of(budget: &Budget, before: &Ledger, measured: &Ledger) -> Trial {
         let Budget { budget_ns, longest_ns, still_over, noise_ns, .. } = *budget;
         let not_turned = budget.knobs.iter().filter(|knob| !knob.is_turned_by_a_boot());
+        let over = measured.entries.iter().filter(|gap| gap.ns > budget_ns);
+        let mut over: Vec<Entry> = over.cloned().collect();
+        over.sort_by_key(|gap| (Reverse(gap.ns), gap.begin_ns));
         Trial {
             budget_ns,
             before: Level::of(before, budget_ns),
             predicted: Level { longest_ns, over: still_over, noise_ns },
             measured: Level::of(measured, budget_ns),
             not_turned: not_turned.copied().collect(),
+            over,
         }
     }
 }

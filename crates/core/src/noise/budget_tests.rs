@@ -86,6 +86,7 @@ fn what_was_predicted_stands_beside_what_there_was() {
     assert_eq!(trial.predicted, level(9_500, 0, 9_500));
     assert_eq!(trial.measured, level(11_000, 1, 20_400));
     assert!(trial.not_turned.is_empty());
+    assert_eq!(trial.over, after.entries[1..]);
 }
 
 proptest! {

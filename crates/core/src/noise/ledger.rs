@@ -112,7 +112,9 @@ pub struct Event {
 }
 
 /// What the ways there and back take outside all tracepoints, in ns: the median of what is nobody's
-/// in gaps that are one such event and nothing else, where there are some.
+/// in gaps that are one such event and nothing else, where there are some.  A thread seldom comes
+/// alone: else it is the median of what is nobody's in gaps with one thread, less what is usual of
+/// all else in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edges {
     /// Out of the guest.
@@ -130,25 +132,39 @@ const SOME: usize = 3;
 
 impl Edges {
     fn of(entries: &[Entry]) -> Edges {
-        let median = |is: &dyn Fn(&Source) -> bool| {
-            let alone = |entry: &&Entry| matches!(&entry.events[..], [one] if is(&one.source));
-            let rests = entries.iter().filter(alone).map(|entry| entry.parts.rest);
-            let mut rests: Vec<u64> = rests.collect();
+        let median = |mut rests: Vec<u64>| {
             rests.sort_unstable();
             rests.get(rests.len() / 2).copied().filter(|_| rests.len() >= SOME)
         };
-        Edges {
-            exit: median(&|source| matches!(source, Source::Exit { .. })),
-            interrupt: median(&|source| {
+        let alone = |is: &dyn Fn(&Source) -> bool| {
+            let alone = |entry: &&Entry| matches!(&entry.events[..], [one] if is(&one.source));
+            median(entries.iter().filter(alone).map(|entry| entry.parts.rest).collect())
+        };
+        let mut edges = Edges {
+            exit: alone(&|source| matches!(source, Source::Exit { .. })),
+            interrupt: alone(&|source| {
                 matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
             }),
-            thread: median(&|source| matches!(source, Source::Guest { kind: Kind::Thread, .. })),
-            scheduler: median(&is_scheduler),
-        }
+            thread: alone(&is_thread),
+            scheduler: alone(&is_scheduler),
+        };
+        edges.thread = edges.thread.or_else(|| {
+            let with_one = |entry: &Entry| {
+                let (threads, others): (Vec<Event>, Vec<Event>) =
+                    entry.events.iter().cloned().partition(|event| is_thread(&event.source));
+                (threads.len() == 1).then(|| entry.parts.rest.saturating_sub(edges.usual(&others)))
+            };
+            median(entries.iter().filter_map(with_one).collect())
+        });
+        edges
     }
 
     /// How much of a gap with these events may be nobody's; osnoise's own loop is part of it.
     fn allowed(&self, events: &[Event]) -> u64 {
+        OSNOISE_THRESHOLD + self.usual(events)
+    }
+
+    fn usual(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
             let (measured, edges) = match event.source {
                 // To the thread and back, each time by way of the scheduler.
@@ -164,8 +180,12 @@ impl Edges {
             measured.unwrap_or(0).max(edges * OSNOISE_THRESHOLD)
         };
         let seen = events.iter().filter(|event| event.ns > 0 || is_scheduler(&event.source));
-        OSNOISE_THRESHOLD + seen.map(edge).sum::<u64>()
+        seen.map(edge).sum()
     }
+}
+
+fn is_thread(source: &Source) -> bool {
+    matches!(source, Source::Guest { kind: Kind::Thread, .. })
 }
 
 fn is_scheduler(source: &Source) -> bool {

@@ -167,6 +167,26 @@ fn a_scheduler_that_finds_nobody_explains_what_it_usually_takes() {
     assert_eq!((sources(0), sources(6), sources(7)), (2, 2, 2));
 }
 
+/// As in kernels with PREEMPT_RT, where interrupts leave their work to threads.
+#[test]
+fn threads_that_never_come_alone_are_measured_with_what_comes_with_them() {
+    let with_irq = |begin: u64, length: u64| {
+        let irq = disturbed(Kind::Irq, begin + 1_000, begin + 2_000);
+        gap(begin, length, vec![irq, disturbed(Kind::Thread, begin + 5_000, begin + 7_000)])
+    };
+    let gaps = vec![
+        with_irq(0, 9_000),
+        with_irq(20_000, 9_000),
+        with_irq(40_000, 9_900),
+        with_irq(60_000, 60_000),
+    ];
+    let book = account(gaps, vec![]);
+    // Of what is nobody's, 1 us may be the interrupt's.
+    assert_eq!((book.edges.thread, book.unexplained()), (Some(5_900), 1));
+    let last = book.entries[3].events.last().cloned().unwrap();
+    assert_eq!(last, Event { source: Source::Unexplained, ns: 57_000 });
+}
+
 #[test]
 fn without_a_host_the_guest_s_own_noise_is_known() {
     let guest = sampled(vec![gap(0, 9_000, vec![disturbed(Kind::Irq, 300, 8_300)])]);

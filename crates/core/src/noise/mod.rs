@@ -20,7 +20,7 @@ pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
 pub use rank::{by_source, host_sources, Rank, Source};
 pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
-    OSNOISE_THRESHOLD,
+    OSNOISE_THRESHOLD, TICK_NOHZ_IRQ_EXIT,
 };
 pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};

@@ -3,7 +3,7 @@
 
 use super::{
     knob::Knob,
-    recording::{Absence, Kind},
+    recording::{is_tick, Absence, Kind, TICK_NOHZ_IRQ_EXIT},
 };
 use crate::cause::Cause;
 use serde::Serialize;
@@ -65,11 +65,9 @@ impl Source {
             Source::Vmm { .. } => Knob::VmmDevices,
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
-            Source::Guest { kind: Kind::Irq, name }
-                if name.contains("tick") || name.contains("timer") =>
-            {
-                Knob::GuestTicks
-            }
+            Source::Guest { kind: Kind::Irq, name } if is_tick(name) => Knob::GuestTicks,
+            // The CPU is one of nohz_full already.
+            Source::Guest { kind: Kind::Irq, name } if name == TICK_NOHZ_IRQ_EXIT => return None,
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
             Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
             Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,

@@ -5,7 +5,7 @@ use super::{
     join::absences,
     ledger::{ledger, Entry, Ledger, Parts},
     rank::Source,
-    recording::{Absence, Class, GuestNoise, HostNoise, Kind},
+    recording::{is_tick, Absence, Class, GuestNoise, HostNoise, Kind},
 };
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
@@ -165,11 +165,6 @@ impl NoiseSample {
     pub fn available(&self) -> f64 {
         100.0 * (1.0 - self.noise_ns as f64 / self.whole_ns())
     }
-}
-
-/// As the kernel names the interrupt of its own tick, and ours.
-fn is_tick(name: &str) -> bool {
-    name.contains("tick") || name.contains("timer")
 }
 
 impl Audited {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
-use crate::noise::{Audit, Clock, Disturbance, Gap, Instant, TscOffset};
+use crate::noise::{Audit, Clock, Disturbance, Gap, Instant, TscOffset, TICK_NOHZ_IRQ_EXIT};
 use proptest::prelude::*;
 
 const PROCESS: u32 = 9;
@@ -66,7 +66,9 @@ fn only_the_cpus_that_sampled_count_and_a_cause_is_counted_once_for_each_exit() 
         exit(1, late, [1_000, 4_000, 0, 9_000, 0], Cause::Io),
         exit(0, 2_000, [1_000, 0, 0, 0, 0], Cause::Arm),
     ];
-    let gaps = vec![gap(1, 900, 5_000, vec![tick(4_700)]), gap(1, late - 50, 14_100, vec![])];
+    let way_out = Disturbance { name: TICK_NOHZ_IRQ_EXIT.into(), ..tick(5_650) };
+    let gaps =
+        vec![gap(1, 900, 5_000, vec![tick(4_700), way_out]), gap(1, late - 50, 14_100, vec![])];
     let (guest, host) = recorded(absences, gaps);
     let sample = NoiseSample::of(&guest, &host, PROCESS, &[1]);
     assert_eq!((sample.light, sample.heavy, sample.halts), (1, 1, 0));

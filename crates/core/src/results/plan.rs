@@ -2,8 +2,8 @@
 //! What a bench sets out to measure.
 
 use crate::{
-    balancing::Balancing, clock_device::ClockDevice, isolation::Isolation, subject::Subject,
-    workload::Workload,
+    balancing::Balancing, clock_device::ClockDevice, isolation::Isolation,
+    latency_program::LatencyProgram, subject::Subject, workload::Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ pub struct Plan {
     /// The noise of a busy guest is recorded, with these CPUs isolated; `null`: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// What measures latency from user space after each recording of noise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_programs: Vec<LatencyProgram>,
     /// CPUs of the host; `null`: one more than a guest has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<u32>,

@@ -3,9 +3,10 @@
 
 use super::raw::{
     Noise, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED, OSNOISE_SOFTIRQ, OSNOISE_THREAD,
+    OSNOISE_TICK,
 };
 use crate::bpf::name;
-use paratick_core::noise::{Disturbance, Gap, Kind};
+use paratick_core::noise::{Disturbance, Gap, Kind, TICK_NOHZ_IRQ_EXIT};
 use std::collections::BTreeMap;
 
 /// Linux's softirqs, by number (include/linux/interrupt.h).
@@ -60,7 +61,7 @@ fn clocks_offset(records: &[Noise]) -> Option<u64> {
 /// On the trace's clock.
 fn start(record: &Noise, offset: u64) -> u64 {
     match record.kind {
-        OSNOISE_SCHED => record.told_ns.wrapping_sub(offset),
+        OSNOISE_SCHED | OSNOISE_TICK => record.told_ns.wrapping_sub(record.ns + offset),
         _ => record.start_ns,
     }
 }
@@ -68,7 +69,7 @@ fn start(record: &Noise, offset: u64) -> u64 {
 fn kind(kind: u32) -> Kind {
     match kind {
         OSNOISE_NMI => Kind::Nmi,
-        OSNOISE_IRQ => Kind::Irq,
+        OSNOISE_IRQ | OSNOISE_TICK => Kind::Irq,
         OSNOISE_SOFTIRQ => Kind::Softirq,
         OSNOISE_SCHED => Kind::Scheduler,
         _ => Kind::Thread,
@@ -85,6 +86,7 @@ fn of(record: &Noise) -> String {
             None => record.number.to_string(),
         },
         OSNOISE_SCHED => "nobody else to run".into(),
+        OSNOISE_TICK => TICK_NOHZ_IRQ_EXIT.into(),
         _ => "NMI".into(),
     }
 }

@@ -3,10 +3,12 @@
 
 use crate::{
     bpf::{self, Field},
+    symbols::function_address,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
 use aya::Ebpf;
+use paratick_core::noise::TICK_NOHZ_IRQ_EXIT;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/osnoise.bpf.o"));
 
@@ -41,5 +43,9 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
     bpf::attach(&mut ebpf, EVENTS)?;
+    if function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
+        // Without it, some of a nohz_full CPU's time stays unexplained.
+        bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
+    }
     Ok(ebpf)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::{gather::gather, raw::*};
-use paratick_core::noise::{Disturbance, Kind};
+use paratick_core::noise::{Disturbance, Kind, TICK_NOHZ_IRQ_EXIT};
 
 /// CLOCK_MONOTONIC is so far ahead of the trace's clock.
 const AHEAD: u64 = 1_000_000;
@@ -53,6 +53,18 @@ fn a_look_of_the_scheduler_s_is_an_instant() {
     let expected = [Disturbance { kind: Kind::Scheduler, name, begin_ns, end_ns }];
     assert_eq!(gaps[0].disturbances, expected);
     assert_eq!(gaps[0].interference, 0);
+}
+
+/// It began so long before it is told.
+#[test]
+fn the_way_out_of_an_interrupt_is_told_apart_from_it() {
+    let told_ns = 2_900 + AHEAD;
+    let way_out = Noise { told_ns, ..record(OSNOISE_TICK, 0, 800, 0) };
+    let gaps = gather(&[way_out, record(OSNOISE_GAP, 1_000, 4_000, 1)]);
+    let name = TICK_NOHZ_IRQ_EXIT.into();
+    let expected =
+        [Disturbance { kind: Kind::Irq, name, begin_ns: told_ns - 800, end_ns: told_ns }];
+    assert_eq!(gaps[0].disturbances, expected);
 }
 
 #[test]

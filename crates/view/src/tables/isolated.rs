@@ -8,15 +8,16 @@ use crate::{
 use paratick_core::{
     cause::Cause,
     isolation::Isolation,
+    latency_program::LatencyProgram,
     mode::{Mode, TickMode},
     noise::NoiseSample,
     results::{Cell, Factorial, Held, NoiseFigure, Sample, CLAIMS},
     stats::{self, Observation, Summary},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub fn tables(factorial: &Factorial) -> Vec<Table> {
-    let tables = [times, counts, timers, claims, effects, takers];
+    let tables = [times, latencies, counts, timers, claims, effects, takers];
     tables.iter().map(|table| table(factorial)).filter(|table| !table.is_empty()).collect()
 }
 
@@ -116,6 +117,41 @@ fn audited(factorial: &Factorial) -> Option<String> {
             number::plural(audits.len(), "recording")
         )
     })
+}
+
+/// What programs measured from user space, beside the longest gap.
+pub fn latencies(factorial: &Factorial) -> Table {
+    let caption = format!("Latency that programs measured, in µs{}", on(factorial));
+    let programs: BTreeSet<LatencyProgram> = factorial
+        .by_isolation
+        .values()
+        .flat_map(|results| results.plan.latency_programs.iter().copied())
+        .collect();
+    let of_each =
+        programs.iter().flat_map(|one| [format!("{one}, mean"), format!("{one}, longest")]);
+    let columns = ["Isolated".into(), "osnoise, longest".into()].into_iter().chain(of_each);
+    let mut table = Table::new(caption, columns);
+    if programs.is_empty() {
+        return table;
+    }
+    rows(factorial, &mut table, |cell| {
+        let longest = number::interval(NoiseFigure::Longest.summary(cell), us);
+        let metrics = programs.iter().flat_map(|one| [one.mean_metric(), one.longest_metric()]);
+        let each = metrics.map(|metric| {
+            let observe = |sample: &Sample| {
+                let value = *sample.metrics.get(&metric)?;
+                Some(Observation { round: sample.round, value })
+            };
+            let seen: Vec<_> = cell.samples().iter().filter_map(observe).collect();
+            number::interval(stats::summarize(&seen), us)
+        });
+        [longest].into_iter().chain(each).collect()
+    });
+    table.note(
+        "Each ran after the recording, beside the same chores. cyclictest: from a timer's deadline \
+         to its thread. oslat: between two readings of the clock, in whole µs.",
+    );
+    table
 }
 
 const TIMERS: [Cause; 4] = [Cause::Arm, Cause::Stop, Cause::Expiry, Cause::HostTick];

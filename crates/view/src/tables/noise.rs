@@ -359,6 +359,7 @@ pub(crate) mod tests {
             predicted: level(9_000, 0, 20_000),
             measured: level(21_000, 1, 31_000),
             not_turned: vec![Knob::Quota],
+            over: Vec::new(),
         };
         insta::assert_snapshot!(super::trial(&trial).text());
     }
