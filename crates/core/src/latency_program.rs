@@ -55,7 +55,7 @@ impl LatencyProgram {
                 )
             }
             LatencyProgram::Oslat => {
-                format!("oslat --quiet --rtprio=1 --cpu-list={list} --duration={seconds}")
+                format!("oslat --quiet --cpu-list={list} --duration={seconds}")
             }
         };
         format!("{run} --json={FILE} 1>&2 && cat {FILE}")
