@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// In ns; osnoise takes no shorter gap for noise (kernel/trace/trace_osnoise.c).
 pub const OSNOISE_THRESHOLD: u64 = 1_000;
 
-/// A function of the guest's in which a nohz_full CPU stops or starts its tick, on its way out of an
-/// interrupt.  It is told apart from that, as an IRQ of this name.
+/// A function of the guest's in which a nohz_full CPU stops or starts its tick, on its way out of
+/// an interrupt.  It is told apart from that, as an IRQ of this name.
 pub const TICK_NOHZ_IRQ_EXIT: &str = "tick_nohz_irq_exit";
 
 /// Whether the kernel names the interrupt of its own tick so, or of ours.
