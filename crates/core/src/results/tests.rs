@@ -6,6 +6,7 @@ use crate::{
     cause::Cause,
     clock_device::ClockDevice,
     isolation::Isolation,
+    latency_program::LatencyProgram,
     noise::{Moment, NoiseSample},
     pcpu::Pcpu,
     stats::Verdict,
@@ -268,6 +269,7 @@ fn the_document_describes_every_field_and_no_other() {
     results.plan.one_window = true;
     results.plan.isolation = Some(Isolation::Both);
     results.plan.host_cpus = Some(4);
+    results.plan.latency_programs = vec![LatencyProgram::Oslat];
     results.plan.clock_device = ClockDevice::Pit;
     results.plan.sampler = Some(Sampler::default());
     results.plan.balances = true;
