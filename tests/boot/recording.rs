@@ -47,7 +47,8 @@ fn what_records_makes_no_exit() {
         stop(&guest);
         host.start::<NoiseRecorder>().unwrap();
         guest.start::<OsnoiseRecorder>().unwrap();
-        run(&guest, "sleep 1.5");
+        // Some three seconds after the start the host interrupts its CPUs six times more.
+        run(&guest, "sleep 4");
         let recorded = exits(&host, &guest);
         let (seen, noise) =
             (host.read::<NoiseRecorder>().unwrap(), guest.read::<OsnoiseRecorder>().unwrap());

@@ -43,9 +43,15 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
     bpf::attach(&mut ebpf, EVENTS)?;
-    if function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
-        // Without it, some of a nohz_full CPU's time stays unexplained.
+    if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
+        // Without it, some of the time of these CPUs stays unexplained.
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     Ok(ebpf)
+}
+
+/// Whether the kernel keeps its tick away from some CPUs.
+fn has_nohz_full() -> bool {
+    let cpus = std::fs::read_to_string("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    cpus.contains(|one: char| one.is_ascii_digit())
 }
