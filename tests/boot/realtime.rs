@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Guests with PREEMPT_RT, where that image was built: `paratick kernel build --rt` takes long.
+//! Guests with PREEMPT_RT.
 
-use crate::support::{busy_ticks, guest_on, host_for, kernel};
-use std::path::PathBuf;
+use crate::{
+    series::said,
+    support::{check_tick_rate, guest_on, host_for, kernel},
+};
+use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
 
 #[test]
+#[ignore = "builds a PREEMPT_RT kernel, 20 minutes"]
 fn a_real_time_guest_has_virtual_ticks() {
-    let Some(image) = std::env::var_os("PARATICK_TEST_RT_KERNEL").map(PathBuf::from) else {
-        println!("skipped: PARATICK_TEST_RT_KERNEL names no image");
-        return;
-    };
+    let changes = Changes { rt: true, ..Changes::default() };
+    let image = ensure_changed(DEFAULT_BASE, Variant::Patched, &changes, &mut |_| {});
+    let image = image.expect("a kernel with PREEMPT_RT").bzimage;
     let host = host_for(kernel(), 2, &[]);
     let guest = guest_on(&host, image, 2, "paratick", &[]);
-    let measured = busy_ticks(&host, &guest);
-    let due = measured.report("hz") as f64 * measured.report("duration_ns") as f64 / 1e9;
-    let rate = measured.report("virtual_ticks") as f64 / due;
-    assert!((0.97..=1.03).contains(&rate), "{rate}");
+    assert!(said(&guest, "uname -v").contains("PREEMPT_RT"));
+    check_tick_rate(&host, &guest);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

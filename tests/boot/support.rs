@@ -191,3 +191,16 @@ pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Mea
 pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
     workload(host, guest, "ticks", &[])
 }
+
+/// Fails if a busy vCPU does not get the ticks of its kernel's rate, which is returned.
+pub fn check_tick_rate(host: &Host, guest: &Guest) -> u64 {
+    let measured = busy_ticks(host, guest);
+    let hz = measured.report("hz");
+    let due = hz as f64 * measured.report("duration_ns") as f64 / 1e9;
+    // What arrived, and what became of it: the guest's time goes on by as many.
+    for name in ["virtual_ticks", "jiffies"] {
+        let rate = measured.report(name) as f64 / due;
+        assert!((0.97..=1.03).contains(&rate), "{hz} Hz: {name} {rate}");
+    }
+    hz
+}

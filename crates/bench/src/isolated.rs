@@ -118,13 +118,13 @@ fn latency(
     read.filter(|_| result.code == 0).with_context(|| {
         let said = String::from_utf8_lossy(&result.stderr);
         let hint = match program {
-            LatencyProgram::Cyclictest => "it needs the rights of root in the guest",
+            LatencyProgram::Cyclictest => "",
             LatencyProgram::Oslat => {
-                "it needs a guest's kernel with CONFIG_NUMA, such as --kernel 6.12-rt \
+                "\nhint: it needs a guest's kernel with CONFIG_NUMA, such as --kernel 6.12-rt \
                  --host-kernel 6.12"
             }
         };
-        format!("{program} failed with code {}: {}\nhint: {hint}", result.code, said.trim())
+        format!("{program} failed with code {}: {}{hint}", result.code, said.trim())
     })
 }
 

@@ -42,8 +42,6 @@ struct Thread {
 }
 
 impl LatencyProgram {
-    pub const ALL: [LatencyProgram; 2] = [LatencyProgram::Cyclictest, LatencyProgram::Oslat];
-
     /// For `sh -c`: measures on `cpus` CPUs, listed in `list`, for so many seconds, and prints what
     /// [`LatencyProgram::read`] reads.
     pub fn command(self, cpus: u32, list: &str, seconds: u64) -> String {
