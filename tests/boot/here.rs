@@ -103,3 +103,25 @@ fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
+
+/// There is nothing to look at, or nobody may: that is said, with what to do.
+#[test]
+fn noise_says_what_keeps_it_from_being_recorded() {
+    let machine = machine();
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    let refused = |with: &str, side: &str, why: &str| {
+        let line = format!("{with} {program} noise --host here --side {side} --time 1s");
+        let result = machine.exec(sh(&line)).unwrap();
+        let error = text(&result.stderr);
+        println!("{error}");
+        assert!(result.code == 69 && result.stdout.is_empty(), "{}: {error}", result.code);
+        assert!(error.contains(why), "{error}");
+    };
+    let no_tracefs = "unshare -m sh -c 'mount -t tmpfs none /sys/kernel && exec \"$@\"' sh";
+    let no_rights = "setpriv --bounding-set=-all --inh-caps=-all";
+    for side in ["host", "guest"] {
+        refused(no_tracefs, side, "there is no tracefs");
+        refused(no_rights, side, "hint: be root");
+    }
+    machine.shutdown().unwrap();
+}
