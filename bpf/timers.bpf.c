@@ -41,6 +41,19 @@ struct {
 	__type(value, struct armed);
 } armed SEC(".maps");
 
+/* Who called whom when a timer was started: return addresses. */
+struct calls {
+	__u64 from[TIMERS_CALLS];
+};
+
+/* The kernel keeps each stack once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, TIMERS_STACKS);
+	__type(key, __u32);
+	__type(value, struct calls);
+} stacks SEC(".maps");
+
 /* The timer of the wheel, and the other one, that expires on each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -84,10 +97,11 @@ static __always_inline __u64 *this_expiring(int wheel)
  * A timer that its own callback starts again belongs to who started it first:
  * the task that runs there has nothing to do with it.
  */
-static __always_inline int start(__u64 timer, int wheel, struct armed *now)
+static __always_inline int start(void *ctx, __u64 timer, int wheel, struct armed *now)
 {
 	struct armed *before = bpf_map_lookup_elem(&armed, &timer);
 	__u64 *in = this_expiring(wheel);
+	long stack;
 
 	if (in && *in == timer) {
 		now->pid = before ? before->pid : 0;
@@ -96,6 +110,12 @@ static __always_inline int start(__u64 timer, int wheel, struct armed *now)
 	} else {
 		now->pid = bpf_get_current_pid_tgid() >> 32;
 		name_current(&now->name_low, &now->name_high);
+	}
+	if (in && *in == timer && before) {
+		now->stack = before->stack;
+	} else {
+		stack = bpf_get_stackid(ctx, &stacks, 0);
+		now->stack = stack < 0 ? 0 : stack + 1;
 	}
 	bpf_map_update_elem(&armed, &timer, now, BPF_ANY);
 	return 0;
@@ -118,6 +138,7 @@ static __always_inline int expires(__u64 timer, int wheel, struct wake *wake)
 		wake->expires = started->expires;
 		wake->bucket = started->bucket;
 		wake->flags = started->flags;
+		wake->stack = started->stack;
 	}
 	return tell(wake);
 }
@@ -140,7 +161,7 @@ int timer_start(void *ctx)
 		.bucket = start_bucket_at ? field_u64(ctx, start_bucket_at) : 0,
 	};
 
-	return start(field_u64(ctx, start_timer_at), 1, &now);
+	return start(ctx, field_u64(ctx, start_timer_at), 1, &now);
 }
 
 SEC("tracepoint/timer/timer_expire_entry")
@@ -169,7 +190,7 @@ int hrtimer_start(void *ctx)
 		.expires = field_u64(ctx, hrstart_soft_at),
 	};
 
-	return start(field_u64(ctx, hrstart_timer_at), 0, &now);
+	return start(ctx, field_u64(ctx, hrstart_timer_at), 0, &now);
 }
 
 SEC("tracepoint/timer/hrtimer_expire_entry")

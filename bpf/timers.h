@@ -12,6 +12,9 @@
 /* Timers whose start is remembered. */
 #define TIMERS_ARMED	16384
 #define TIMERS_CPUS	1024
+/* Ways by which timers are started, and how many calls of each are kept. */
+#define TIMERS_STACKS	4096
+#define TIMERS_CALLS	12
 
 /* What a record is of. */
 #define WAKE_IDLE	0	/* the CPU becomes idle */
@@ -52,6 +55,8 @@ struct wake {
 	__u32 pid;		/* who started the timer; 0: the kernel, or it is not known */
 	__u32 flags;
 	__u32 known;		/* its start was seen */
+	__u32 stack;		/* of its start, in the map `stacks`, + 1; 0: none */
+	__u32 unused;
 };
 
 /* A timer's start. */
@@ -63,6 +68,8 @@ struct armed {
 	__u64 name_high;
 	__u32 pid;
 	__u32 flags;
+	__u32 stack;
+	__u32 unused;
 };
 
 /* Slots of the `state` array. */

@@ -68,7 +68,7 @@ fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
 }
 
 /// On stock kernels and on ours: a program that wakes up 20 times a second is found, with its rate,
-/// its class, and what it costs: an arm, an expiry or the halt, each time.
+/// its class, where it sleeps, and what it costs: an arm, an expiry or the halt, each time.
 #[test]
 fn who_wakes_a_guest_is_named_with_its_exits() {
     compile(PROGRAM, TICKER);
@@ -79,6 +79,12 @@ fn who_wakes_a_guest_is_named_with_its_exits() {
         let ticker = of_program(&offenders, "ticker");
         let Source::Timer { timer } = &ticker.source else { panic!("{ticker:?}") };
         assert_eq!((timer.function.as_str(), timer.class), ("hrtimer_wakeup", Class::Slack));
+        // By which its C library sleeps.
+        assert_eq!(timer.start.as_deref(), Some("__x64_sys_clock_nanosleep"));
+        let compacts = of_program(&offenders, "kcompactd0");
+        let Source::Timer { timer } = &compacts.source else { panic!("{compacts:?}") };
+        let found = (timer.function.as_str(), timer.start.as_deref());
+        assert_eq!(found, ("process_timeout", Some("kcompactd")), "{mode}");
         assert!((98..=101).contains(&ticker.expiries), "{mode}: {}", ticker.expiries);
         assert!(ticker.wakeups * 100 >= ticker.expiries * 95, "{mode}: {ticker:?}");
         let each = ticker.all_exits() as f64 / ticker.wakeups as f64;

@@ -112,8 +112,8 @@ pub fn all(
 /// virtual in the lab.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Runs the plan's workloads in the first guest alone, each in one window of all guests and of the
-/// host's CPUs: the others have nothing to do.
+/// Runs each of the plan's workloads in one window of all guests and of the host's CPUs, which the
+/// first guest opens.  Where it is `idle`, the others have nothing to do.
 pub fn in_one_window(
     host: &Host,
     guests: &[Guest],
@@ -127,6 +127,7 @@ pub fn in_one_window(
     for repeat in 1..=plan.repeats {
         for workload in &plan.workloads {
             window += 1;
+            let others = in_background(&guests[1..], agent, workload)?;
             host.start::<PcpuCounter>()?;
             let quiet = Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT);
             host.exec(quiet)?;
@@ -140,6 +141,9 @@ pub fn in_one_window(
                 all.runs.push(Run { workload, repeat, window, reports, pcpus });
             }
             host.stop::<PcpuCounter>()?;
+            for (guest, process) in &others {
+                guest.exec(Exec::new(["kill", process]))?;
+            }
             if all.hung.is_some() {
                 return Ok(all);
             }
@@ -147,6 +151,26 @@ pub fn in_one_window(
         }
     }
     Ok(all)
+}
+
+/// Starts a workload that is not `idle` in guests, without a window; tells its processes.
+fn in_background<'a>(
+    guests: &'a [Guest],
+    agent: &str,
+    workload: &PlannedWorkload,
+) -> Result<Vec<(&'a Guest, String)>> {
+    const SCRIPT: &str = r#""$@" </dev/null >/dev/null 2>&1 & echo $!"#;
+    if workload.workload == "idle" {
+        return Ok(Vec::new());
+    }
+    let name = workloads::agents_name(&workload.workload);
+    let load = ["workload", name, "--work", "1000000", "--window", "0"];
+    let argv = ["sh", "-c", SCRIPT, "sh", agent].into_iter().chain(load);
+    let start = |guest: &'a Guest| {
+        let result = guest.exec(Exec::new(argv.clone()).timeout(RUN_LIMIT))?;
+        Ok((guest, String::from_utf8_lossy(&result.stdout).trim().to_string()))
+    };
+    guests.iter().map(start).collect()
 }
 
 impl Completed {

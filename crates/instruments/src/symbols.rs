@@ -50,6 +50,12 @@ impl Symbols {
         Symbols(symbols.lines().filter_map(function).collect())
     }
 
+    /// The name of the function that a call returns to, without what a compiler adds to it.
+    pub fn caller(&self, returns_to: u64) -> Option<&str> {
+        let (_, name) = self.0.range(..returns_to).next_back()?;
+        name.split('.').next()
+    }
+
     /// The name of the function that begins there, or the address in hexadecimal.
     pub fn name(&self, address: u64) -> String {
         self.0.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}"))
@@ -69,6 +75,8 @@ mod tests {
         assert_eq!(symbols.name(0xffff_ffff_8100_0000), "process_timeout");
         assert_eq!(symbols.name(0xffff_ffff_8200_0000), "0xffffffff82000000");
         assert_eq!(symbols.name(0), "0x0");
+        assert_eq!(symbols.caller(0xffff_ffff_8100_0000), None);
+        assert_eq!(symbols.caller(0xffff_ffff_8100_0020), Some("process_timeout"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod idle;
 mod measure;
 mod mix;
 mod options;
+mod periodic;
 mod pingpong;
 mod program;
 mod sleep;
@@ -52,6 +53,10 @@ pub fn main(args: &[String]) -> Result<i32> {
 fn run(options: &Options) -> Result<Report> {
     match options.workload.name {
         "idle" => idle::run(options),
+        "phases" => periodic::run(options, periodic::Rule::Phases),
+        "grouped" => periodic::run(options, periodic::Rule::Grouped),
+        "slack" => periodic::run(options, periodic::Rule::Slack),
+        "accuracy" => periodic::run(options, periodic::Rule::Accuracy),
         "cpu" => cpu::run(options),
         "itimer" => cpu::run_with_timer(options),
         "pingpong" => pingpong::run(options),

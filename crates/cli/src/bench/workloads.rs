@@ -72,6 +72,10 @@ pub struct Idle {
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = number(1..=sets::IDLE_GUESTS_MOST))]
     guests: Option<Vec<u32>>,
+    /// Lets ten threads of each guest wake up once a second: phases (each at its own), grouped (at
+    /// one offset for each guest), slack (a tenth of a second) or accuracy (a quarter)
+    #[arg(long, value_name = "HOW")]
+    timers: Option<sets::Timers>,
     /// Measure less: fewer guests, for a shorter time
     #[arg(long)]
     quick: bool,
@@ -129,7 +133,7 @@ pub fn idle(options: Idle) -> Result<ExitCode> {
     };
     let guests = options.guests.as_deref().unwrap_or(guests);
     once(guests, "number of guests", "--guests")?;
-    let sets = sets::idle(guests, scale);
+    let sets = sets::idle(guests, options.timers, scale);
     Bench::new(options.common, "idle", sets, Written::Folder)?.run()
 }
 

@@ -128,14 +128,36 @@ const IDLE_WINDOW: [u64; 2] = [10_000, 4000];
 /// A kernel and the agent; the root file system is the host's.
 const IDLE_MEMORY: Size = Size::mib(96);
 
-/// Guests of one vCPU that do nothing, all on one pCPU: the sentence of fifty guests in "Getting
-/// maximum mileage out of tickless" (OLS 2007, section 1), a set for each number of guests.
-pub fn idle(guests: &[u32], scale: Scale) -> Vec<Set> {
+/// What else wakes them: a workload that runs in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers(&'static str);
+
+impl Timers {
+    pub const ALL: [&'static str; 4] = ["phases", "grouped", "slack", "accuracy"];
+}
+
+impl std::str::FromStr for Timers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Timers::ALL.into_iter().find(|known| *known == text);
+        known
+            .map(Timers)
+            .ok_or_else(|| format!("no such timers\nhint: they are {}", Timers::ALL.join(", ")))
+    }
+}
+
+/// Guests of one vCPU that do nothing but what `timers` says, all on one pCPU: the sentence of fifty
+/// guests in "Getting maximum mileage out of tickless" (OLS 2007, section 1), a set for each number
+/// of guests.
+pub fn idle(guests: &[u32], timers: Option<Timers>, scale: Scale) -> Vec<Set> {
     let window = match scale {
         Scale::Quick => IDLE_WINDOW[1],
         Scale::Full => IDLE_WINDOW[0],
     };
-    let known = workload::find("idle").expect("a test holds both together");
+    let load = timers.map_or("idle", |timers| timers.0);
+    let known = workload::find(load).expect("a test holds both together");
+    let suffix = timers.map_or(String::new(), |timers| format!("-{}", timers.0));
     let ticks = modes(&[TickMode::Periodic, TickMode::Tickless, TickMode::Paratick]);
     let set = |&guests: &u32| {
         let planned = PlannedWorkload::of(known, window);
@@ -144,7 +166,7 @@ pub fn idle(guests: &[u32], scale: Scale) -> Vec<Set> {
         let each = f64::from(guests);
         Set {
             takes: Some(CpuTime::of(6.0 + 4.5 * each, 0.8 * each)),
-            ..Set::new("idle", format!("idle-{guests}"), plan, IDLE_MEMORY)
+            ..Set::new("idle", format!("idle-{guests}{suffix}"), plan, IDLE_MEMORY)
         }
     };
     guests.iter().map(set).collect()
@@ -374,6 +396,18 @@ mod tests {
         );
         assert!(named("4").estimate(1).is_some());
         assert!(named("8").estimate(1).is_none());
+    }
+
+    #[test]
+    fn idle_guests_may_have_timers_of_the_agent_s() {
+        for name in Timers::ALL {
+            let [set] = &idle(&[3], Some(name.parse().unwrap()), Scale::Quick)[..] else {
+                panic!("one number of guests")
+            };
+            assert_eq!(set.name, format!("idle-3-{name}"));
+            assert_eq!(set.plan.workloads[0].workload, name);
+        }
+        assert!("group".parse::<Timers>().unwrap_err().contains("hint: they are phases, "));
     }
 
     #[test]

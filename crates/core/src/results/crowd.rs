@@ -70,10 +70,15 @@ fn of_all(sample: &Sample, count: impl Fn(&Pcpu) -> u64) -> Option<f64> {
     (!sample.pcpus.is_empty()).then_some(sum as f64)
 }
 
+/// The load that is none.
+const IDLE: &str = "idle";
+
 /// Measurements at one tick rate with several numbers of guests, the fewest first.
 #[derive(Clone, Debug)]
 pub struct Crowd<'a> {
     pub hz: Option<Hz>,
+    /// What ran in each guest: `idle`, or some timers.
+    pub load: &'a str,
     pub by_guests: Vec<&'a Results>,
 }
 
@@ -81,6 +86,7 @@ pub struct Crowd<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Slope {
     pub hz: Option<Hz>,
+    pub load: String,
     pub mode: Mode,
     pub cost: Cost,
     /// `null`: too few points.
@@ -88,21 +94,27 @@ pub struct Slope {
 }
 
 impl<'a> Crowd<'a> {
-    /// A crowd for each tick rate.
+    /// A crowd for each tick rate and load.
     pub fn all(results: impl IntoIterator<Item = &'a Results>) -> Vec<Crowd<'a>> {
         let mut crowds: Vec<Crowd> = Vec::new();
         for result in results {
             let hz = result.environment.configuration.hz;
-            match crowds.iter_mut().find(|crowd| crowd.hz == hz) {
+            let load = result.plan.workloads.first().map_or("", |load| &load.workload);
+            match crowds.iter_mut().find(|crowd| (crowd.hz, crowd.load) == (hz, load)) {
                 Some(crowd) => crowd.by_guests.push(result),
-                None => crowds.push(Crowd { hz, by_guests: vec![result] }),
+                None => crowds.push(Crowd { hz, load, by_guests: vec![result] }),
             }
         }
-        crowds.sort_by_key(|crowd| crowd.hz.map(|hz| hz.0));
+        crowds.sort_by_key(|crowd| (crowd.hz.map(|hz| hz.0), crowd.load != IDLE));
         for crowd in &mut crowds {
             crowd.by_guests.sort_by_key(|result| result.plan.guests);
         }
         crowds
+    }
+
+    /// The name of the timers that wake its guests, if there are any.
+    pub fn timers(&self) -> Option<&'a str> {
+        (self.load != IDLE).then_some(self.load)
     }
 
     /// In the order of the files.
@@ -131,7 +143,7 @@ impl<'a> Crowd<'a> {
             cost.observations(cell).into_iter().map(at)
         });
         let per_guest = stats::line(&points.collect::<Vec<_>>());
-        Slope { hz: self.hz, mode, cost, per_guest }
+        Slope { hz: self.hz, load: self.load.into(), mode, cost, per_guest }
     }
 
     pub fn slopes(&self) -> Vec<Slope> {
@@ -212,6 +224,16 @@ mod tests {
         assert_eq!(slope(Cost::HostInstructions), None);
         let (guests, compared) = crowd.wake_ups_of_most(mode).unwrap();
         assert_eq!((guests, compared.ratio), ((1, 5), 0.2));
+    }
+
+    #[test]
+    fn guests_with_timers_are_a_crowd_of_their_own() {
+        let mut grouped = with(2, 20);
+        grouped.plan.workloads[0].workload = "grouped".into();
+        let files = [grouped, with(5, 250), with(1, 250)];
+        let crowds = Crowd::all(&files);
+        let told: Vec<_> = crowds.iter().map(|one| (one.timers(), one.by_guests.len())).collect();
+        assert_eq!(told, [(None, 2), (Some("grouped"), 1)]);
     }
 
     #[test]

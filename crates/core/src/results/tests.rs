@@ -293,8 +293,8 @@ fn woken() -> Woken {
     serde_json::from_str(
         r#"{"window_ns": 1, "timer_events": 1, "idle_entries": 1, "idle_ns": 1,
             "recorded_exits": 1, "unexplained": 0,
-            "offenders": [{"source": "tick", "process": "x", "class": "hard", "expiries": 1,
-                "wakeups": 1, "exits": 1}],
+            "offenders": [{"source": "tick", "process": "x", "start": "y", "class": "hard",
+                "expiries": 1, "wakeups": 1, "exits": 1}],
             "sampled": {"expiries": 1, "wakeups": 1, "exits": 1, "late_ns": [1]}}"#,
     )
     .unwrap()

@@ -265,7 +265,7 @@ mod tests {
 
     fn timer(function: &str, process: Option<&str>, class: Class) -> Timer {
         let process = process.map(|name| Process { pid: Some(1), name: name.into() });
-        Timer { function: function.into(), class, process }
+        Timer { function: function.into(), class, process, start: None }
     }
 
     fn round(timers: &[&Timer], exits: &[(Cause, u64)]) -> Round {

@@ -170,8 +170,12 @@ mod tests {
 
     /// A timer every 46 ms for two seconds on a CPU that something else wakes 5 times a second.
     fn sampled() -> (GuestWakeups, Vec<Round>) {
-        let timer =
-            |function: &str| Timer { function: function.into(), class: Class::Hard, process: None };
+        let timer = |function: &str| Timer {
+            function: function.into(),
+            class: Class::Hard,
+            process: None,
+            start: None,
+        };
         let [mine, other, tick] = ["mine", "other", "tick_nohz_handler"].map(timer);
         let mut times: Vec<(u64, &Timer)> =
             (1..43).map(|turn| (turn * 46_000_000, &mine)).collect();

@@ -111,6 +111,9 @@ pub struct Timer {
     pub class: Class,
     /// Who started it; none where that is the kernel.
     pub process: Option<Process>,
+    /// The function that started it, or that slept; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
 }
 
 impl Timer {

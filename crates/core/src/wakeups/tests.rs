@@ -58,7 +58,7 @@ fn exit(vcpu: u32, begin_ns: u64, ns: u64, cause: Cause) -> Absence {
 
 fn timer(function: &str, process: Option<(u32, &str)>) -> Timer {
     let process = process.map(|(pid, name)| Process { pid: Some(pid), name: name.into() });
-    Timer { function: function.into(), class: Class::Hard, process }
+    Timer { function: function.into(), class: Class::Hard, process, start: None }
 }
 
 fn expiry(timer: &Timer) -> What {

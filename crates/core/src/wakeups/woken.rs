@@ -34,6 +34,8 @@ pub struct Woken {
 pub struct Waker {
     pub source: String,
     pub process: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
     pub class: Option<String>,
     pub expiries: u64,
     pub wakeups: u64,
@@ -82,6 +84,10 @@ impl Woken {
         let kept = offenders.iter().take(KEPT).map(|one| Waker {
             source: one.source.to_string(),
             process: one.source.process().map(|process| process.name.clone()),
+            start: match &one.source {
+                Source::Timer { timer } => timer.start.clone(),
+                _ => None,
+            },
             class: match &one.source {
                 Source::Timer { timer } => Some(timer.class.to_string()),
                 _ => None,

@@ -10,10 +10,50 @@ use crate::{bpf::name, symbols::Symbols};
 use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What};
 use std::collections::BTreeMap;
 
+/// Where timers were started, by the number of the stack in their records.
+pub type Starts = BTreeMap<u32, String>;
+
+/// What the kernel starts timers with, sleeps with, and comes to it by: beginnings of names.
+const HELPERS: &[&str] = &[
+    "__traceiter_",
+    "__mod_timer",
+    "mod_timer",
+    "timer_reduce",
+    "add_timer",
+    "enqueue_timer",
+    "internal_add_timer",
+    "__internal_add_timer",
+    "enqueue_hrtimer",
+    "hrtimer_start_range_ns",
+    "__hrtimer_start_range_ns",
+    "hrtimer_sleeper_start_expires",
+    "__queue_delayed_work",
+    "queue_delayed_work_on",
+    "mod_delayed_work_on",
+    "schedule_timeout",
+    "schedule_hrtimeout",
+    "msleep",
+    "usleep_range",
+    "do_nanosleep",
+    "hrtimer_nanosleep",
+    "common_nsleep",
+];
+
+/// Where timers of high resolution are that their own callbacks start again.
+const RESTART: &str = "__hrtimer_run_queues";
+
+/// Who started a timer, of the calls in which it was started, the innermost first.
+pub fn start(calls: &[u64], symbols: &Symbols) -> Option<String> {
+    let helps = |name: &&str| HELPERS.iter().any(|helper| name.starts_with(helper));
+    let mut names = calls.iter().map_while(|call| symbols.caller(*call));
+    let first = names.find(|name| !helps(name))?;
+    (first != RESTART).then(|| first.to_string())
+}
+
 /// In the order of time.
 ///
 /// A timer that was started before the recording, and expires again in it, is known by that.
-pub fn gather(records: &[Wake], symbols: &Symbols) -> Vec<Event> {
+pub fn gather(records: &[Wake], starts: &Starts, symbols: &Symbols) -> Vec<Event> {
     let hz = rate_of_jiffies(records);
     let mut known: BTreeMap<u64, &Wake> = BTreeMap::new();
     for one in records.iter().rev().filter(|one| one.known != 0) {
@@ -24,7 +64,7 @@ pub fn gather(records: &[Wake], symbols: &Symbols) -> Vec<Event> {
         .map(|one| {
             let again = known.get(&one.timer).filter(|again| again.function == one.function);
             let armed = if one.known == 0 { again.copied().unwrap_or(one) } else { one };
-            Event { cpu: one.cpu, at_ns: one.at_ns, what: what(one, armed, symbols, hz) }
+            Event { cpu: one.cpu, at_ns: one.at_ns, what: what(one, armed, starts, symbols, hz) }
         })
         .collect();
     // Each CPU's are in order already.
@@ -33,7 +73,7 @@ pub fn gather(records: &[Wake], symbols: &Symbols) -> Vec<Event> {
 }
 
 /// `armed` tells of a timer's start.
-fn what(one: &Wake, armed: &Wake, symbols: &Symbols, hz: Option<u64>) -> What {
+fn what(one: &Wake, armed: &Wake, starts: &Starts, symbols: &Symbols, hz: Option<u64>) -> What {
     let text = || name(one.name_low, one.name_high);
     match one.kind {
         WAKE_IDLE => What::Idle,
@@ -44,6 +84,7 @@ fn what(one: &Wake, armed: &Wake, symbols: &Symbols, hz: Option<u64>) -> What {
                 function: symbols.name(one.function),
                 class: class(armed, hz),
                 process: process(armed),
+                start: starts.get(&armed.stack).cloned(),
             },
             late: late(one, hz),
         },

@@ -14,14 +14,15 @@ use crate::{
     symbols::Symbols,
     Instrument,
 };
-use anyhow::Result;
-use aya::Ebpf;
-use gather::{gather, jiffies};
+use anyhow::{Context, Result};
+use aya::{maps::StackTraceMap, Ebpf};
+use gather::{gather, jiffies, start, Starts};
 use paratick_core::{
     noise::{Clock, Instant},
     wakeups::GuestWakeups,
 };
 use raw::{Wake, TIMERS_LOST};
+use std::collections::BTreeSet;
 
 pub struct TimerRecorder {
     ebpf: Ebpf,
@@ -44,6 +45,7 @@ impl Instrument for TimerRecorder {
         self.drain()?;
         bpf::check_lost(&self.ebpf, TIMERS_LOST, "wake-ups", "record for a shorter time")?;
         let clock = Clock { begin: self.begun, end: clock::with_tsc() };
+        let symbols = Symbols::read()?;
         let cpus = fs_err::read_to_string("/proc/stat")?;
         let cpus = cpus.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
         Ok(GuestWakeups {
@@ -52,12 +54,28 @@ impl Instrument for TimerRecorder {
             end_ns: clock.end.ns,
             cpus: cpus.count() as u32,
             jiffies: jiffies(self.records.taken()),
-            events: gather(self.records.taken(), &Symbols::read()?),
+            events: gather(self.records.taken(), &self.starts(&symbols)?, &symbols),
         })
     }
 }
 
 impl TimerRecorder {
+    /// Of each stack in the records.  One that the kernel had no room for is in none.
+    fn starts(&self, symbols: &Symbols) -> Result<Starts> {
+        let stacks =
+            StackTraceMap::try_from(self.ebpf.map("stacks").context("no BPF map stacks")?)?;
+        let mut starts = Starts::new();
+        let numbers: BTreeSet<u32> = self.records.taken().iter().map(|one| one.stack).collect();
+        for number in numbers.into_iter().filter(|number| *number > 0) {
+            let calls: Vec<u64> =
+                stacks.get(&(number - 1), 0)?.frames().iter().map(|frame| frame.ip).collect();
+            if let Some(site) = start(&calls, symbols) {
+                starts.insert(number, site);
+            }
+        }
+        Ok(starts)
+    }
+
     /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
         self.records.drain()

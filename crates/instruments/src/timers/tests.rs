@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{
-    gather::{gather, jiffies},
+    gather::{gather, jiffies, start, Starts},
     raw::{Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_WHEEL, WHEEL_DEFERRABLE},
 };
 use crate::symbols::Symbols;
@@ -17,7 +17,7 @@ fn timers(records: &[Wake]) -> Vec<Timer> {
         What::Expiry { timer, .. } => timer,
         other => panic!("{other:?}"),
     };
-    gather(records, &symbols).into_iter().map(timer).collect()
+    gather(records, &Starts::new(), &symbols).into_iter().map(timer).collect()
 }
 
 fn wheel(at_ns: u64, now: u64, expires: u64) -> Wake {
@@ -53,7 +53,7 @@ fn lateness_is_in_jiffies_of_the_wheel_and_else_in_ns() {
             What::Expiry { late, .. } => late,
             other => panic!("{other:?}"),
         };
-        gather(records, &Symbols::parse("")).into_iter().map(of).collect()
+        gather(records, &Starts::new(), &Symbols::parse("")).into_iter().map(of).collect()
     };
     // 250 jiffies a second.
     let begin = wheel(0, 1_000, 999);
@@ -96,7 +96,27 @@ fn workers_of_the_kernel_are_one_and_the_idle_task_is_nobody() {
 #[test]
 fn events_are_in_the_order_of_time() {
     let tick = |at_ns, cpu| Wake { cpu, number: WAKE_IRQ_TICK, ..wake(WAKE_IRQ, at_ns) };
-    let found = gather(&[tick(5, 0), tick(3, 1)], &Symbols::parse(""));
+    let found = gather(&[tick(5, 0), tick(3, 1)], &Starts::new(), &Symbols::parse(""));
     let expected = |cpu, at_ns| Event { cpu, at_ns, what: What::Irq { irq: Irq::Tick } };
     assert_eq!(found, [expected(1, 3), expected(0, 5)]);
+}
+
+#[test]
+fn who_starts_a_timer_is_the_first_that_is_no_helper() {
+    let symbols = Symbols::parse(
+        "100 t __hrtimer_run_queues\n200 T schedule_timeout\n300 T kcompactd\n\
+         400 t enqueue_hrtimer\n500 T __mod_timer.part.0\n600 t kthread\n",
+    );
+    let found = |calls: &[u64]| start(calls, &symbols);
+    assert_eq!(found(&[0x510, 0x2ff, 0x310, 0x610]), Some("kcompactd".into()));
+    // A call may be the last thing that a function does: it returns to where the next begins.
+    assert_eq!(found(&[0x510, 0x300, 0x310]), Some("kcompactd".into()));
+    assert_eq!(found(&[0x410, 0x110, 0x610]), None, "started again by its own callback");
+    assert_eq!(found(&[0x510, 0x210]), None, "too deep to be seen");
+    assert_eq!(found(&[]), None);
+    let one = Wake { known: 1, stack: 3, ..wake(WAKE_HRTIMER, 1) };
+    let starts = Starts::from([(3, "mine".to_string())]);
+    let [event] = &gather(&[one], &starts, &symbols)[..] else { panic!("one") };
+    let What::Expiry { timer, .. } = &event.what else { panic!("{event:?}") };
+    assert_eq!(timer.start.as_deref(), Some("mine"));
 }

@@ -18,9 +18,11 @@ pub fn tables(crowd: &Crowd) -> Vec<Table> {
     tables.iter().map(|table| table(crowd)).filter(|table| !table.is_empty()).collect()
 }
 
-/// ` at 250 Hz`, where that is known.
+/// ` at 250 Hz`, where that is known, and which timers there are.
 pub fn at(crowd: &Crowd) -> String {
-    crowd.hz.map_or(String::new(), |hz| format!(" at {hz}"))
+    let hz = crowd.hz.map_or(String::new(), |hz| format!(" at {hz}"));
+    let timers = crowd.timers().map_or(String::new(), |name| format!(", with timers: {name}"));
+    hz + &timers
 }
 
 fn columns(first: &str) -> impl Iterator<Item = String> + '_ {

@@ -81,6 +81,7 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
             [
                 "Source",
                 "Process",
+                "Started in",
                 "Class",
                 "Expiries",
                 "Wake-ups",
@@ -90,26 +91,33 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
                 "Exits by cause",
             ],
         )
-        .words(1..3)
-        .words(8..),
+        .words(1..4)
+        .words(9..),
         false => {
-            Table::new(caption, ["Source", "Process", "Class", "Expiries", "Wake-ups"]).words(1..3)
+            let columns = ["Source", "Process", "Started in", "Class", "Expiries", "Wake-ups"];
+            Table::new(caption, columns).words(1..4)
         }
     };
     let seconds = window_ns as f64 / 1e9;
     let each = |number: u64| decimal(number as f64 / seconds);
     let all = offenders.iter().map(Offender::all_exits).sum::<u64>().max(1) as f64;
     for one in offenders.iter().take(SHOWN) {
-        let class = match &one.source {
-            Source::Timer { timer } => timer.class.to_string(),
-            _ => String::new(),
+        let (start, class) = match &one.source {
+            Source::Timer { timer } => (timer.start.clone(), timer.class.to_string()),
+            _ => (None, String::new()),
         };
         let process = one.source.process().map_or(String::new(), |process| match process.pid {
             Some(pid) => format!("{} {pid}", process.name),
             None if one.processes > 1 => format!("{} × {}", one.processes, process.name),
             None => process.name.clone(),
         });
-        let mut cells = vec![process, class, each(one.expiries), each(one.wakeups)];
+        let mut cells = vec![
+            process,
+            or_nothing(start, |start| start),
+            class,
+            each(one.expiries),
+            each(one.wakeups),
+        ];
         if with_host {
             cells.extend([
                 each(one.all_exits()),
@@ -134,7 +142,7 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
     if let Some(more) = offenders.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         table.note(format!("{} more wake it less; JSON has them.", plural(more, "source")));
     }
-    table
+    table.without_empty_columns()
 }
 
 /// By how much timers expire late, for each class.
