@@ -5,7 +5,7 @@ use crate::support::{
     base_kernel, compile, guest_on, host_for, kernel, mode, sh, text, tools, PATIENCE,
 };
 use paratick_bench::noise::{
-    quiet, quiet_host, record_beside, Beside, NoiseRecorder, Recorded, Sides,
+    quiet, quiet_host, record_beside, Beside, Interrupted, NoiseRecorder, Recorded, Sides,
 };
 use paratick_core::{
     cause::Cause,
@@ -268,5 +268,34 @@ fn a_cpuid_is_light_and_a_port_of_the_vmm_is_heavy() {
     assert!(cpuids.iter().all(|one| one.vmm_ns == 0));
     assert!(ns(&ports) > 2 * ns(&cpuids) && vmm > 0);
     guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// A clock that nobody can tell, and a guest that ends in the middle.
+#[test]
+fn what_was_recorded_is_kept_and_marked_where_something_is_missing() {
+    let (host, guest) = quiet_pair(kernel(), 1, "tickless", None);
+    let failed = |beside: Option<&Beside>| {
+        let time = Duration::from_secs(2);
+        let error = record_beside(&host, &guest, BOTH, time, PATIENCE, beside).unwrap_err();
+        println!("{error:#}");
+        let Interrupted(kept) = error.downcast::<Interrupted>().unwrap();
+        (kept.host.unwrap().absences.len(), kept.guest, kept.process, kept.incomplete.unwrap())
+    };
+    let on_host = |line: &str| assert_eq!(host.exec(sh(line)).unwrap().code, 0, "{line}");
+    on_host("umount /sys/kernel/debug");
+    let (exits, noise, process, why) = failed(None);
+    assert!(exits > 1_000 && noise.unwrap().gaps.len() > 500, "{exits}");
+    assert!(process.is_none() && why.contains("cannot be joined"), "{why}");
+    on_host("mount -t debugfs none /sys/kernel/debug");
+    // What is run gets more arguments, which a shell takes for its own.
+    let shell = |line: String| ["sh", "-c", &line, "sh"].map(String::from).to_vec();
+    let beside = Beside {
+        on_host: shell(format!("sleep 2; kill -9 {}", guest.pid())),
+        in_guest: shell("sleep 5".into()),
+    };
+    let (exits, noise, process, why) = failed(Some(&beside));
+    assert!(exits > 1_000 && noise.is_none(), "{exits}");
+    assert!(process.is_some() && !why.is_empty(), "{why}");
     host.shutdown().unwrap();
 }

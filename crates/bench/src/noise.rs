@@ -21,7 +21,7 @@ use paratick_machine::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    thread,
+    fmt, thread,
     time::{Duration, Instant},
 };
 
@@ -41,15 +41,42 @@ pub struct Sides {
     pub guest: bool,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Recorded {
     pub host: Option<HostNoise>,
     pub guest: Option<GuestNoise>,
-    /// The guest's VMM on the host.
+    /// The guest's VMM on the host.  None: the sides are not joined.
     pub process: Option<u32>,
+    /// Why it is not all that was asked for.
+    #[serde(default)]
+    pub incomplete: Option<String>,
     /// What the emulator took from the pCPU of its CPU 0.
     #[serde(default)]
     pub stalls: Option<Stalls>,
+}
+
+impl Recorded {
+    /// The host's side, and which of its processes the guest is.
+    pub fn joined(&self) -> Option<(&HostNoise, u32)> {
+        self.host.as_ref().zip(self.process)
+    }
+}
+
+/// The guest ended, or the sides cannot be joined; what was recorded all the same.
+#[derive(Debug)]
+pub struct Interrupted(pub Recorded);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gaps = self.0.guest.as_ref().map_or(0, |guest| guest.gaps.len());
+        let exits = self.0.host.as_ref().map_or(0, |host| host.absences.len());
+        write!(f, "the recording is incomplete: it has {exits} exits and {gaps} gaps")
+    }
+}
+
+fn interrupted(error: anyhow::Error, recorded: Recorded) -> anyhow::Error {
+    let incomplete = Some(error.root_cause().to_string());
+    error.context(Interrupted(Recorded { incomplete, ..recorded }))
 }
 
 /// In instructions: what a CPU of the emulator can miss while others run, far less than a gap.
@@ -116,6 +143,8 @@ pub fn record(
 }
 
 /// The same while something else runs on both.
+///
+/// An error with [`Interrupted`] where some was recorded, and not all.
 pub fn record_beside(
     host: &Host,
     guest: &Guest,
@@ -130,6 +159,41 @@ pub fn record_beside(
     if sides.guest {
         guest.start::<OsnoiseRecorder>()?;
     }
+    let noise = in_guest(host, guest, sides, (time, limit), beside);
+    let seen = if sides.host { Some(host.read::<NoiseRecorder>()) } else { None };
+    let process = Some(guest.pid());
+    let (noise, mut seen) = match (noise, seen.transpose()) {
+        (Ok(noise), seen) => (noise, seen?),
+        (Err(error), Ok(Some(seen))) => {
+            // The emulator's count is for a guest that is still there.
+            let host = Some(HostNoise { audit: None, ..seen });
+            return Err(interrupted(error, Recorded { host, process, ..Recorded::default() }));
+        }
+        (Err(error), _) => return Err(error),
+    };
+    if let Some(audit) = seen.as_mut().and_then(|seen| seen.audit.as_mut()) {
+        let counted = emulator_counted(host)?.and_then(|mut windows| windows.pop());
+        audit.world_switches =
+            counted.map(|window| window.cpus.iter().map(|cpu| cpu.world_switches).sum());
+    }
+    let recorded = Recorded { host: seen, guest: noise, process, ..Recorded::default() };
+    match &recorded.host {
+        Some(seen) if sides.guest => match check_joined(seen, guest.pid()) {
+            Ok(()) => Ok(recorded),
+            Err(error) => Err(interrupted(error, Recorded { process: None, ..recorded })),
+        },
+        _ => Ok(recorded),
+    }
+}
+
+/// Lets the time pass; what osnoise saw, where it was asked.
+fn in_guest(
+    host: &Host,
+    guest: &Guest,
+    sides: Sides,
+    (time, limit): (Duration, Duration),
+    beside: Option<&Beside>,
+) -> Result<Option<GuestNoise>> {
     let limit = limit.max(LEAD + time + STEP_LIMIT);
     match beside {
         None => {
@@ -138,18 +202,10 @@ pub fn record_beside(
         }
         Some(beside) => both(host, guest, whole(sides, time), limit, beside)?,
     }
-    let noise = if sides.guest { Some(cut(guest.read::<OsnoiseRecorder>()?, time)) } else { None };
-    let mut seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
-    if let Some(audit) = seen.as_mut().and_then(|seen| seen.audit.as_mut()) {
-        let counted = emulator_counted(host)?.and_then(|mut windows| windows.pop());
-        audit.world_switches =
-            counted.map(|window| window.cpus.iter().map(|cpu| cpu.world_switches).sum());
+    if !sides.guest {
+        return Ok(None);
     }
-    let pid = guest.pid();
-    if let (Some(seen), true) = (&seen, sides.guest) {
-        check_joined(seen, pid)?;
-    }
-    Ok(Recorded { host: seen, guest: noise, process: Some(pid), stalls: None })
+    Ok(Some(cut(guest.read::<OsnoiseRecorder>()?, time)))
 }
 
 /// Runs it on both at once, and a command in the guest, which ends before: what that said.
@@ -221,8 +277,7 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
     Ok(Recorded {
         guest: noise.map(|noise| cut(noise, time)),
         host: host.as_mut().map(NoiseRecorder::read).transpose()?,
-        process: None,
-        stalls: None,
+        ..Recorded::default()
     })
 }
 

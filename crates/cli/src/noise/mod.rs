@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
-use paratick_bench::noise::{quiet, record, record_here, sample_on, Recorded, Sides};
+use paratick_bench::noise::{quiet, record, record_here, sample_on, Interrupted, Recorded, Sides};
 use paratick_core::{
     event::Events,
     isolation::{pcpus, sampled},
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
         })?;
         args.check_gaps(recorded.guest.is_some())?;
-        args.check_figure(recorded.guest.is_some() && recorded.host.is_some())?;
+        args.check_figure(recorded.guest.is_some() && recorded.joined().is_some())?;
         return args.show(&recorded, Report::of(&recorded, args.budget));
     }
     let sides = args.side.sides(&args.lab)?;
@@ -120,10 +120,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
-    let recorded = progress::during(|events| args.record(sides, &[], events))?;
-    if let Some(file) = &args.save {
-        input::keep(file, &recorded)?;
-    }
+    let recorded = progress::during(|events| args.record(sides, &[], events));
+    let recorded = recorded.or_else(|error| args.keep(error))?;
+    args.save(&recorded)?;
     let mut report = Report::of(&recorded, args.budget);
     if args.confirm {
         report.trial = args.confirm(sides, &report)?;
@@ -132,6 +131,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
+    fn save(&self, recorded: &Recorded) -> Result<()> {
+        self.save.as_ref().map_or(Ok(()), |file| input::keep(file, recorded))
+    }
+
+    /// What was recorded until it failed is saved and shown all the same.
+    fn keep(&self, error: anyhow::Error) -> Result<Recorded> {
+        if let Some(Interrupted(recorded)) = error.downcast_ref() {
+            self.save(recorded)?;
+            let report = Report::of(recorded, None);
+            self.format.print(&report, || report.text(recorded, self.gaps, self.least()))?;
+        }
+        Err(error)
+    }
+
+    fn least(&self) -> u64 {
+        self.above.map_or(0, |above| above.0)
+    }
+
     fn check_stall(&self, sides: Sides) -> Result<()> {
         let emulated =
             self.lab.host.host.boots() && self.lab.host.emulation.accel.resolve() == Accel::Tcg;
@@ -260,15 +277,16 @@ impl Args {
     }
 
     fn show(&self, recorded: &Recorded, report: Report) -> Result<ExitCode> {
-        let least = self.above.map_or(0, |above| above.0);
         match (self.rtla, &report.ledger) {
-            (Some(Rtla::Top), Some(book)) => out!("{}", rtla::top(book, recorded.host.is_some()))?,
+            (Some(Rtla::Top), Some(book)) => {
+                out!("{}", rtla::top(book, recorded.joined().is_some()))?
+            }
             (Some(Rtla::Hist), Some(book)) => out!("{}", rtla::hist(book))?,
-            _ => self.format.print(&report, || report.text(recorded, self.gaps, least))?,
+            _ => self.format.print(&report, || report.text(recorded, self.gaps, self.least()))?,
         }
         let drawn = self.figure.as_ref().zip(report.ledger.as_ref()).zip(recorded.guest.as_ref());
         if let Some(((file, book), guest)) = drawn {
-            write_page(file, &noise_html(book, guest.begin_ns, recorded.host.is_some())?)?;
+            write_page(file, &noise_html(book, guest.begin_ns, recorded.joined().is_some())?)?;
             errln!("figure: {}", file.display());
         }
         let audit = recorded.host.as_ref().and_then(|host| host.audit);

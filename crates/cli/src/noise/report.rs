@@ -16,6 +16,8 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub struct Report<'a> {
     schema: &'static str,
+    /// Why it is not all that was asked for.
+    incomplete: Option<&'a str>,
     /// Of the gaps where a guest was asked, else of all exits.
     pub sources: Vec<Rank>,
     parts: Option<Parts>,
@@ -33,7 +35,7 @@ pub struct Report<'a> {
 impl Report<'_> {
     pub fn of(recorded: &Recorded, most: Option<Nanos>) -> Report<'_> {
         let host = recorded.host.as_ref();
-        let ledger = recorded.guest.as_ref().map(|guest| ledger(guest, host.zip(recorded.process)));
+        let ledger = recorded.guest.as_ref().map(|guest| ledger(guest, recorded.joined()));
         let sources = match &ledger {
             Some(ledger) => {
                 let events = ledger.entries.iter().flat_map(|entry| &entry.events);
@@ -41,19 +43,20 @@ impl Report<'_> {
             }
             None => host.map_or(Vec::new(), |host| host_sources(&host.absences)),
         };
-        let sides = ledger.as_ref().zip(recorded.guest.as_ref()).zip(host.zip(recorded.process));
+        let sides = ledger.as_ref().zip(recorded.guest.as_ref()).zip(recorded.joined());
         let stalls =
             sides.zip(recorded.stalls).and_then(|(((ledger, guest), (host, process)), stalls)| {
                 stalls.found(ledger, guest, host, process)
             });
         Report {
             schema: "paratick-noise/1",
+            incomplete: recorded.incomplete.as_deref(),
             budget: ledger.as_ref().zip(most).map(|(ledger, most)| budget(ledger, most.0)),
             trial: None,
             stalls,
             sources,
             parts: ledger.as_ref().map(Ledger::parts),
-            unexplained_gaps: host.and(ledger.as_ref()).map(Ledger::unexplained),
+            unexplained_gaps: recorded.joined().and(ledger.as_ref()).map(Ledger::unexplained),
             ledger,
             host,
         }
@@ -75,9 +78,13 @@ impl Report<'_> {
 
     /// With the longest gaps explained, so many, of those that are as long as that.
     pub fn text(&self, recorded: &Recorded, most: u32, least_ns: u64) -> String {
-        let mut pieces = vec![self.much(recorded)];
+        let mut pieces: Vec<String> = self.incomplete.map(incomplete).into_iter().collect();
+        pieces.push(self.much(recorded));
         if let Some(ledger) = &self.ledger {
-            pieces.push(tables::parts(ledger, recorded.host.is_some()).text());
+            pieces.push(tables::parts(ledger, recorded.joined().is_some()).text());
+            if let (Some(host), None) = (&recorded.host, recorded.joined()) {
+                pieces.push(tables::classes(&host.absences, window(host)).text());
+            }
         }
         if let Some((stalls, found)) = recorded.stalls.zip(self.stalls.as_ref()) {
             pieces.push(wrap(&tables::stalls(stalls, found)));
@@ -110,6 +117,12 @@ impl Report<'_> {
         }
         pieces.join("\n")
     }
+}
+
+/// Before all else: the tables do not say it.
+fn incomplete(why: &str) -> String {
+    let why = why.lines().next().unwrap_or(why);
+    wrap(&format!("Incomplete: {why}. This is what was recorded all the same."))
 }
 
 fn chains<'a>(title: &str, gaps: impl IntoIterator<Item = &'a Entry>) -> Option<String> {
