@@ -138,3 +138,26 @@ fn only_an_emulated_cpu_can_be_stalled() {
     refused(&["30us@10ms", "--host", "here"], "hint: leave --stall");
     refused(&["30us@10ms", "--side", "guest"], "hint: leave --stall");
 }
+
+#[test]
+fn an_incomplete_recording_says_so_before_all_else() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("incomplete.json");
+    let text = std::fs::read_to_string(RECORDING).unwrap();
+    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    recording["process"] = serde_json::Value::Null;
+    recording["incomplete"] = "the clocks cannot be joined\nhint: none".into();
+    std::fs::write(&file, recording.to_string()).unwrap();
+    let said = |format: &str| {
+        let file = file.to_str().unwrap();
+        let mut noise = paratick(&["noise", "--recording", file, "--format", format]);
+        String::from_utf8(noise.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let text = said("text");
+    assert!(text.starts_with("Incomplete: the clocks cannot be joined. "), "{text}");
+    // Each side by itself.
+    assert!(!text.contains("exit: ") && text.contains("by how far they went"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&said("json")).unwrap();
+    assert_eq!(report["incomplete"], recording["incomplete"]);
+    assert_eq!(report["unexplained_gaps"], serde_json::Value::Null);
+}
