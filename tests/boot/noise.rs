@@ -110,7 +110,8 @@ fn every_gap_has_a_cause() {
         });
         println!("{mode}: {arms} of {gaps} gaps with a timer's exit");
         match mode {
-            "tickless" => assert!(arms > 500, "{arms}"),
+            // One of its 500 ticks may be due at the edge.
+            "tickless" => assert!(arms >= 499, "{arms}"),
             _ => assert!(arms < 100, "{arms}"),
         }
         guest.shutdown().unwrap();
