@@ -237,8 +237,8 @@ fn traced_exits(trace: &str) -> BTreeMap<u32, Vec<Exit>> {
     vcpus
 }
 
-/// Do both say that the exit was for the same timer?  Where several interrupts end one, the programs
-/// go by the first.
+/// Do both say that the exit was for the same timer?  Where several interrupts end one, the
+/// programs go by the first.
 fn same_timer(exit: &Exit, seen: &Absence) -> bool {
     exit.timer == if seen.cause.is_timer() { seen.cause.name() } else { "none" }
 }
@@ -300,7 +300,8 @@ fn the_host_s_event_and_its_bpf_twin_agree_in_each_of_10_000_exits() {
     }
     apart.sort_unstable();
     println!(
-        "{compared} exits, {other_timers} of another timer; half within {} ns, 99 % within {} ns, all within {} ns",
+        "{compared} exits, {other_timers} of another timer; half within {} ns, 99 % within {} ns, \
+         all within {} ns",
         apart[apart.len() / 2],
         apart[apart.len() * 99 / 100],
         apart[apart.len() - 1]

@@ -111,6 +111,7 @@ fn sample(plan: &Plan, tick: TickMode, idle: bool, noise: &mut Noise) -> Sample 
             offenders: vec![Waker {
                 source: "clocksource_watchdog".into(),
                 process: None,
+                start: None,
                 class: Some("hard".into()),
                 expiries: 8,
                 wakeups: 8,

@@ -147,9 +147,9 @@ impl std::str::FromStr for Timers {
     }
 }
 
-/// Guests of one vCPU that do nothing but what `timers` says, all on one pCPU: the sentence of fifty
-/// guests in "Getting maximum mileage out of tickless" (OLS 2007, section 1), a set for each number
-/// of guests.
+/// Guests of one vCPU that do nothing but what `timers` says, all on one pCPU: the sentence of
+/// fifty guests in "Getting maximum mileage out of tickless" (OLS 2007, section 1), a set for each
+/// number of guests.
 pub fn idle(guests: &[u32], timers: Option<Timers>, scale: Scale) -> Vec<Set> {
     let window = match scale {
         Scale::Quick => IDLE_WINDOW[1],
