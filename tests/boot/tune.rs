@@ -180,11 +180,16 @@ fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     println!("{stdout}\n{stderr}");
     assert_eq!(output.status.code(), Some(0));
+    let line = |claim| stderr.lines().find(|line| line.contains(claim)).unwrap();
     // A line ends in a percentage where it is off by more than 10.
-    for claim in ["blocks of each halt: ", "switches of each halt: ", "cost of each halt: "] {
-        let line = stderr.lines().find(|line| line.contains(claim)).unwrap();
-        assert!(line.ends_with(" measured"), "{line}");
+    for claim in ["blocks of each halt: ", "switches of each halt: "] {
+        assert!(line(claim).ends_with(" measured"), "{}", line(claim));
     }
+    // It is less than half of a round of the clock, and moves with each change of KVM's code.
+    let cost = line("cost of each halt: ");
+    let off = cost.rsplit_once(" (").map(|(_, off)| off.trim_end_matches(" %)"));
+    let off: i32 = off.map_or(0, |off| off.parse().unwrap());
+    assert!(off.abs() <= 25, "{cost}");
 }
 
 #[test]
