@@ -81,20 +81,20 @@ impl Woken {
                 sampled.exits += one.all_exits();
             }
         }
-        let kept = offenders.iter().take(KEPT).map(|one| Waker {
-            source: one.source.to_string(),
-            process: one.source.process().map(|process| process.name.clone()),
-            start: match &one.source {
-                Source::Timer { timer } => timer.start.clone(),
+        let kept = offenders.iter().take(KEPT).map(|one| {
+            let timer = match &one.source {
+                Source::Timer { timer } => Some(timer),
                 _ => None,
-            },
-            class: match &one.source {
-                Source::Timer { timer } => Some(timer.class.to_string()),
-                _ => None,
-            },
-            expiries: one.expiries,
-            wakeups: one.wakeups,
-            exits: one.all_exits(),
+            };
+            Waker {
+                source: one.source.to_string(),
+                process: one.source.process().map(|process| process.name.clone()),
+                start: timer.and_then(|timer| timer.start.clone()),
+                class: timer.map(|timer| timer.class.to_string()),
+                expiries: one.expiries,
+                wakeups: one.wakeups,
+                exits: one.all_exits(),
+            }
         });
         Woken {
             window_ns: sums.window_ns,
