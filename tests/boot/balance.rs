@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who balances load for idle CPUs, by the policies of the lab's kernel.
 
-use crate::support::{guest_on, host_for, kernel, tools, PATIENCE};
+use crate::{
+    series::said,
+    support::{busy_ticks, compile, guest_on, host_for, kernel, sh, text, tools, PATIENCE},
+};
 use paratick_bench::{
     noise::Sides,
     wakeups::{record, Load},
 };
 use paratick_core::wakeups::{GuestWakeups, What};
+use paratick_machine::{guest::Guest, host::Host};
 use std::{ops::Range, time::Duration};
 
 const TIME: Duration = Duration::from_secs(4);
@@ -93,4 +97,79 @@ fn the_owner_of_idle_balancing_ticks_until_no_cpu_works() {
         // A timer may be due.
         assert!(after.iter().all(|ticks| *ticks <= 3), "{after:?}");
     }
+}
+
+const SPREAD_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/balance/spread.c");
+const SPREAD: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spread");
+
+/// A guest in `paratick` whose busy CPUs balance for idle ones, or kick one of them.
+fn guest_that(host: &Host, balances: bool, append: &[&str]) -> Guest {
+    let guest = guest_on(host, kernel(), CPUS, "paratick", append);
+    let feature = if balances { "VIRTUAL_TICK_ILB" } else { "NO_VIRTUAL_TICK_ILB" };
+    let switch = format!("echo {feature} >/sys/kernel/debug/sched/features");
+    assert_eq!(guest.exec(sh(&switch)).unwrap().code, 0);
+    guest
+}
+
+/// Counts kicks of idle CPUs for half a second, in which one CPU computes.
+const KICKS: &str = r"
+    cd /sys/kernel/tracing
+    while :; do :; done &
+    sleep 0.2
+    echo 1 >events/csd/csd_queue_cpu/enable; sleep 0.5; echo 0 >events/csd/csd_queue_cpu/enable
+    kill $!
+    grep -c nohz_csd_func trace || true";
+
+/// A CPU with one task looks for load to balance in its tick, and finds none.
+#[test]
+fn no_idle_cpu_is_woken_to_look_for_load() {
+    let host = host_for(kernel(), CPUS, &[]);
+    let kicks = [false, true].map(|balances| {
+        let guest = guest_that(&host, balances, &[]);
+        let kicks: u64 = said(&guest, KICKS).parse().unwrap();
+        let causes = busy_ticks(&host, &guest).causes;
+        println!("busy CPUs balance: {balances}; {kicks} kicks, {causes:?}");
+        guest.shutdown().unwrap();
+        kicks
+    });
+    host.shutdown().unwrap();
+    // A tick may find something more urgent than that task.
+    assert!(kicks[0] >= 10 && kicks[1] <= 3, "{kicks:?}");
+}
+
+/// Where softirqs are threads, the one that balances would be load to be moved away.
+#[test]
+fn threaded_softirqs_move_no_lone_task() {
+    let host = host_for(kernel(), CPUS, &[]);
+    let guest = guest_that(&host, true, &["threadirqs"]);
+    let line = "for i in 1 2; do while :; do :; done & all=\"$all $!\"; done; sleep 0.3; \
+        moved() { cat $(for p in $all; do echo /proc/$p/sched; done) | \
+        awk '/nr_migrations/ { sum += $3 } END { print sum }'; }; \
+        before=$(moved); sleep 0.5; echo $(($(moved) - before)); kill $all";
+    let moved: u64 = said(&guest, line).parse().unwrap();
+    println!("moved {moved} times");
+    assert!(moved < 10, "{moved}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// As soon as with a kick, or in `tickless`.
+#[test]
+fn load_that_can_be_balanced_is() {
+    compile(SPREAD_C, SPREAD);
+    let host = host_for(kernel(), CPUS, &[]);
+    let medians = [false, true].map(|balances| {
+        let guest = guest_that(&host, balances, &[]);
+        let result = guest.exec(sh(&format!("{SPREAD} 7"))).unwrap();
+        assert_eq!(result.code, 0);
+        let out = text(&result.stdout);
+        let mut times: Vec<u64> = out.lines().map(|ns| ns.parse().unwrap()).collect();
+        times.sort_unstable();
+        println!("busy CPUs balance: {balances}; {times:?}");
+        guest.shutdown().unwrap();
+        times[times.len() / 2]
+    });
+    host.shutdown().unwrap();
+    let [kicked, balanced] = medians;
+    assert!(balanced <= kicked + 4 * TICK_NS, "{balanced}, {kicked}");
 }

@@ -66,7 +66,7 @@ fn idle_guests_wake_their_pcpu_together() {
 
 /// By how much each expiry of some timers was late, and by how much beyond what it allows without
 /// windows.
-fn all_late(guest: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> (u64, u64) {
+pub fn all_late(guest: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> (u64, u64) {
     let late = guest.events.iter().filter_map(|event| match &event.what {
         What::Expiry { timer, late: Some(late) } if of(timer) => Some(late),
         _ => None,

@@ -28,6 +28,7 @@ mod recording;
 mod selftest;
 mod series;
 mod shared;
+mod slack;
 mod soak;
 mod spared;
 mod support;

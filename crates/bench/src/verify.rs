@@ -95,10 +95,17 @@ fn check_timers(guest: &Guest, plan: &Plan) -> Result<()> {
 fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
     let Some(balancing) = plan.balancing else { return Ok(()) };
     let found = said(guest, Balancing::PROOF)?;
-    if found != balancing.name() {
+    if found != balancing.policy() {
         bail!(
             "who balances load for the guest's idle CPUs is '{found}' where {balancing} should \
              be\nhint: --kernel must name one with the lab's patches"
+        );
+    }
+    let by_tick = said(guest, SCHEDULER)?.split(' ').any(|word| word == BY_TICK);
+    if balancing == Balancing::Tick && !by_tick {
+        bail!(
+            "busy CPUs do not balance load in their virtual ticks\nhint: --kernel must name one \
+             with the series idle-balance"
         );
     }
     Ok(())
@@ -106,6 +113,9 @@ fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
 
 const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
 const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
+const SCHEDULER: &str = "/sys/kernel/debug/sched/features";
+/// A feature that is off has `NO_` before it.
+const BY_TICK: &str = "VIRTUAL_TICK_ILB";
 
 /// A line of a file; empty where there is none.
 fn said(guest: &Guest, file: &str) -> Result<String> {

@@ -11,12 +11,13 @@ pub enum Balancing {
     Watchdog,
     Owner,
     Push,
+    Tick,
 }
 
 impl Balancing {
-    pub const ALL: [Balancing; 5] = {
+    pub const ALL: [Balancing; 6] = {
         use Balancing::*;
-        [None, Backoff, Watchdog, Owner, Push]
+        [None, Backoff, Watchdog, Owner, Push, Tick]
     };
 
     /// The file that says which is in effect.
@@ -29,6 +30,7 @@ impl Balancing {
             Balancing::Watchdog => "watchdog",
             Balancing::Owner => "owner",
             Balancing::Push => "push",
+            Balancing::Tick => "tick",
         }
     }
 
@@ -44,12 +46,22 @@ impl Balancing {
                 "one idle CPU keeps its tick, and balances for all until none works"
             }
             Balancing::Push => "a busy CPU kicks an idle one, which balances for all, as today",
+            Balancing::Tick => "a busy CPU in its virtual tick, with the series idle-balance",
+        }
+    }
+
+    /// What the lab's kernel calls it.
+    pub fn policy(self) -> &'static str {
+        match self {
+            // The series does what else would be a kick.
+            Balancing::Tick => Balancing::Push.name(),
+            other => other.name(),
         }
     }
 
     /// The guest's kernel parameter.
     pub fn parameter(self) -> String {
-        format!("lab_ilb.policy={self}")
+        format!("lab_ilb.policy={}", self.policy())
     }
 }
 

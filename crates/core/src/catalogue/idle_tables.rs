@@ -114,6 +114,7 @@ fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {
 fn balance(balancing: Option<Balancing>, scale: Scale) -> Set {
     let (name, tick) = match balancing {
         None => ("ticks", Periodic),
+        Some(Balancing::Tick) => (Balancing::Tick.name(), Paratick),
         Some(policy) => (policy.name(), TicklessStop),
     };
     let quick = usize::from(scale == Scale::Quick);
@@ -169,7 +170,7 @@ mod tests {
             assert_eq!(guests.len(), sets.len());
         }
         assert_eq!(idle_tables(&[Part::Sampler], Scale::Quick).len(), 2);
-        assert_eq!(idle_tables(&[Part::Balance], Scale::Quick).len(), 6);
+        assert_eq!(idle_tables(&[Part::Balance], Scale::Quick).len(), 7);
     }
 
     #[test]

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A busy CPU's timers that may be late, or that are the tick's anyway, cost no exit.
+
+use crate::{
+    coalesce::all_late,
+    support::{busy_ticks, compile, guest_on, host_for, kernel, sh, PATIENCE},
+};
+use paratick_bench::{
+    noise::Sides,
+    wakeups::{record, Load},
+};
+use paratick_core::{
+    cause::Cause,
+    wakeups::{GuestWakeups, Timer, What},
+};
+use paratick_machine::{guest::Guest, host::Host};
+use std::time::Duration;
+
+const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/slack-ticker");
+const TICKER_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idle/ticker.c");
+const TIME: Duration = Duration::from_secs(2);
+const MS: u64 = 1_000_000;
+const TICK: u64 = 4 * MS;
+const PERIOD: u64 = 20 * MS;
+
+fn in_background(guest: &Guest, line: &str) {
+    let line = format!("{line} </dev/null >/dev/null 2>&1 &");
+    assert_eq!(guest.exec(sh(&line)).unwrap().code, 0);
+}
+
+/// Exits of a CPU that computes for a second: to arm and to stop its timer, and by its expiry.
+fn by_timers(host: &Host, guest: &Guest) -> u64 {
+    let causes = busy_ticks(host, guest).causes;
+    [Cause::Arm, Cause::Stop, Cause::Expiry].iter().filter_map(|cause| causes.get(cause)).sum()
+}
+
+/// What the guest sees of it.
+fn seen(host: &Host, guest: &Guest) -> GuestWakeups {
+    let command = ["sh", "-c", "while :; do :; done"].map(String::from);
+    let load = Load { command: &command, ..Load::default() };
+    let inside = Sides { host: false, guest: true };
+    record(host, guest, inside, TIME, load, PATIENCE).unwrap().guest.unwrap()
+}
+
+fn expiries(woken: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> usize {
+    let expires = |what: &What| matches!(what, What::Expiry { timer, .. } if of(timer));
+    woken.events.iter().filter(|event| expires(&event.what)).count()
+}
+
+/// Two periods of the tick are enough: one tick comes in that time.
+#[test]
+fn timers_with_slack_cost_a_busy_cpu_no_exit() {
+    compile(TICKER_C, TICKER);
+    let host = host_for(kernel(), 1, &[]);
+    for slack in [1, 9 * MS, 50 * MS] {
+        let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
+        let alone = by_timers(&host, &guest);
+        in_background(&guest, &format!("{TICKER} {PERIOD} {slack}"));
+        let exits = by_timers(&host, &guest);
+        let its = |timer: &Timer| {
+            timer.process.as_ref().is_some_and(|process| process.name == "slack-ticker")
+        };
+        let woken = seen(&host, &guest);
+        let (late, beyond) = all_late(&woken, its);
+        let times = expiries(&woken, its);
+        println!("{slack} ns: {alone}, {exits} exits; {times} expiries, {late} ns late");
+        assert!(beyond <= TICK / 4 && times >= 30, "{beyond}, {times}");
+        if slack == 1 {
+            assert!(exits >= alone + 40, "each arms a timer: {exits}");
+        } else {
+            assert!(exits <= alone + 10, "{exits}");
+        }
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
+}
+
+/// The sampler of the lab's kernel is a timer of the wheel.
+#[test]
+fn timers_of_the_wheel_cost_a_busy_cpu_no_exit() {
+    let host = host_for(kernel(), 1, &[]);
+    for class in ["deferrable", "rounded"] {
+        let class = format!("lab_sampler.{class}=Y");
+        let append = ["lab_sampler.period_us=20000", &class];
+        let guest = guest_on(&host, kernel(), 1, "paratick", &append);
+        let exits = by_timers(&host, &guest);
+        let times = expiries(&seen(&host, &guest), |timer| timer.function == "lab_sampler_fn");
+        println!("{class}: {exits} exits; {times} expiries");
+        // As many as without it: the workload's own.
+        assert!(exits <= 12 && times >= 1, "{exits}, {times}");
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
+}
