@@ -57,6 +57,8 @@ pub fn record(
     load: Load,
     limit: Duration,
 ) -> Result<Recorded> {
+    // Reading them for the first time takes long where the machine has other work.
+    guest.exec(Exec::new(["sh", "-c", "sleep 0.1"]).timeout(limit))?;
     if sides.host {
         host.start::<NoiseRecorder>()?;
     }
