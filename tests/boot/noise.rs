@@ -21,7 +21,7 @@ const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
 
 const BOTH: Sides = Sides { host: true, guest: true };
 
-fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
+pub fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
     sampled_beside(host, guest, seconds, None)
 }
 
