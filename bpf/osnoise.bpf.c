@@ -19,6 +19,11 @@ struct {
 } records SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, OSNOISE_PARTS_RING);
+} parts SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, OSNOISE_STATE_SIZE);
 	__type(key, __u32);
@@ -33,19 +38,24 @@ struct {
 	__type(value, __u64);
 } tick SEC(".maps");
 
-static __always_inline int tell(struct noise *noise)
+static __always_inline int output(void *ring, void *record, __u64 size)
 {
 	__u32 slot = OSNOISE_LOST;
 	__u64 *lost;
 
-	noise->told_ns = bpf_ktime_get_ns();
-	noise->cpu = bpf_get_smp_processor_id();
-	if (!bpf_ringbuf_output(&records, noise, sizeof(*noise), BPF_RB_NO_WAKEUP))
+	if (!bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP))
 		return 0;
 	lost = bpf_map_lookup_elem(&state, &slot);
 	if (lost)
 		__sync_fetch_and_add(lost, 1);
 	return 0;
+}
+
+static __always_inline int tell(struct noise *noise)
+{
+	noise->told_ns = bpf_ktime_get_ns();
+	noise->cpu = bpf_get_smp_processor_id();
+	return output(&records, noise, sizeof(*noise));
 }
 
 /* Its arguments are start, duration, interference. */
@@ -60,6 +70,17 @@ int sample_threshold(__u64 *ctx)
 	};
 
 	return tell(&noise);
+}
+
+/* It comes right after the one above. Its argument is a struct like ours. */
+SEC("raw_tracepoint/sample_parts")
+int sample_parts(__u64 *ctx)
+{
+	struct parts split = {};
+
+	bpf_probe_read_kernel(&split, __builtin_offsetof(struct parts, cpu), (void *)ctx[0]);
+	split.cpu = bpf_get_smp_processor_id();
+	return output(&parts, &split, sizeof(split));
 }
 
 /* Its arguments are start, duration. */

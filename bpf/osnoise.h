@@ -32,6 +32,34 @@ struct noise {
 	__u32 pad;
 };
 
+/* Bytes of the ring of parts: some 25 000 gaps. */
+#define OSNOISE_PARTS_RING	0x400000
+
+/* A gap, as the kernel splits it: the fields of osnoise:sample_parts in their order, and a CPU. */
+struct parts {
+	__u64 start;
+	__u64 duration;
+	__u64 interference;
+	__u64 light;
+	__u64 heavy;
+	__u64 halts;
+	__u64 arms;
+	__u64 stops;
+	__u64 expiries;
+	__u64 ticks;
+	__u64 nmi;
+	__u64 irq;
+	__u64 softirq;
+	__u64 thread;
+	__u64 hv;
+	__u64 vmm;
+	__u64 blocked;
+	__u64 steal;
+	__u64 hw;
+	__u32 cpu;
+	__u32 pad;
+};
+
 /* Slots of the `state` array. */
 enum {
 	OSNOISE_LOST,		/* records that found no room */

@@ -1,22 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Guests with PREEMPT_RT.
+//! Guests and hosts with PREEMPT_RT.
 
 use crate::{
+    noise::{quiet_pair, sampled},
     series::said,
     support::{check_tick_rate, guest_on, host_for, kernel},
 };
 use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
+use std::path::PathBuf;
+
+fn realtime_kernel() -> PathBuf {
+    let changes = Changes { rt: true, ..Changes::default() };
+    let image = ensure_changed(DEFAULT_BASE, Variant::Patched, &changes, &mut |_| {});
+    image.expect("a kernel with PREEMPT_RT").bzimage
+}
 
 #[test]
 #[ignore = "builds a PREEMPT_RT kernel, 20 minutes"]
 fn a_real_time_guest_has_virtual_ticks() {
-    let changes = Changes { rt: true, ..Changes::default() };
-    let image = ensure_changed(DEFAULT_BASE, Variant::Patched, &changes, &mut |_| {});
-    let image = image.expect("a kernel with PREEMPT_RT").bzimage;
     let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, image, 2, "paratick", &[]);
+    let guest = guest_on(&host, realtime_kernel(), 2, "paratick", &[]);
     assert!(said(&guest, "uname -v").contains("PREEMPT_RT"));
     check_tick_rate(&host, &guest);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
+}
+
+#[test]
+#[ignore = "builds a PREEMPT_RT kernel, 20 minutes"]
+fn a_real_time_host_gives_virtual_ticks_and_its_noise_adds_up() {
+    let host = host_for(realtime_kernel(), 2, &[]);
+    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    check_tick_rate(&host, &guest);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+    for mode in ["tickless", "paratick"] {
+        let (host, guest) = quiet_pair(realtime_kernel(), 1, mode, None);
+        assert!(said(&guest, "uname -v").contains("PREEMPT_RT"));
+        let (recorded, book) = sampled(&host, &guest, 2);
+        assert!(recorded.host.unwrap().audit.unwrap().world_switches.is_some());
+        assert_eq!(book.unexplained(), 0, "{mode}");
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
 }

@@ -36,9 +36,13 @@ fn status_names_the_users_own_emulator() {
 
 /// What a dry run of `lab run` prints.
 fn dry_run(options: &[&str]) -> String {
+    dry_run_of(b"no kernel", options)
+}
+
+fn dry_run_of(image: &[u8], options: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let kernel = dir.path().join("bzImage");
-    std::fs::write(&kernel, "no kernel").unwrap();
+    std::fs::write(&kernel, image).unwrap();
     let mut command = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
     command.arg(&kernel).args(options).args(["--", "true"]);
     command
@@ -62,4 +66,17 @@ fn the_clock_is_parallel_where_it_is_asked_for() {
     let said = dry_run(&["--parallel-clock", "--exit-cost", "500"]);
     assert!(said.contains("sleep=off,vmexit=500,parallel=on"), "{said}");
     assert!(!dry_run(&[]).contains("parallel=on"));
+}
+
+#[test]
+fn only_the_host_of_a_real_time_kernel_says_that_its_tsc_is_constant() {
+    let said = |kind: &str| {
+        // Where the boot protocol has the kernel's version.
+        let mut image = vec![0; 0x200 + 0x100];
+        image[0x20e..0x210].copy_from_slice(&0x80_u16.to_le_bytes());
+        image.splice(0x280.., format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu\0").bytes());
+        dry_run_of(&image, &[])
+    };
+    assert!(said("PREEMPT_RT").contains(",+invtsc,x-force-features=on"));
+    assert!(!said("PREEMPT_DYNAMIC").contains("invtsc"));
 }

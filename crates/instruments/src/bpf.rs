@@ -29,7 +29,7 @@ pub fn load(object: &[u8], offsets: &[(&str, u32)], addresses: &[(&str, u64)]) -
     )
 }
 
-/// What was in the ring `records` of some programs.
+/// What was in a ring of some programs.
 pub struct Records<T> {
     /// One for all times: a new one over a ring that was read before takes what it finds at its
     /// place for a record, although there is none yet.
@@ -39,7 +39,11 @@ pub struct Records<T> {
 
 impl<T: Pod> Records<T> {
     pub fn of(ebpf: &mut Ebpf) -> Result<Records<T>> {
-        let map = ebpf.take_map("records").context("no BPF map records")?;
+        Records::named(ebpf, "records")
+    }
+
+    pub fn named(ebpf: &mut Ebpf, name: &str) -> Result<Records<T>> {
+        let map = ebpf.take_map(name).with_context(|| format!("no BPF map {name}"))?;
         Ok(Records { ring: RingBuf::try_from(map)?, taken: Vec::new() })
     }
 

@@ -2,7 +2,7 @@
 //! Noise in the text of `rtla osnoise` (tools/tracing/rtla), for scripts that read that.  Times are
 //! in microseconds, cut as rtla cuts them.
 
-use paratick_core::noise::{Entry, Kind, Ledger, Source};
+use paratick_core::noise::{Entry, Kind, Ledger, Place, Source};
 use std::fmt::Write as _;
 
 /// `rtla osnoise hist` has so many buckets by default, of 1 µs.
@@ -17,6 +17,11 @@ impl Cpu<'_> {
     fn events(&self, is: impl Fn(&Source) -> bool) -> usize {
         let events = self.gaps.iter().flat_map(|gap| &gap.events);
         events.filter(|event| event.ns > 0 && is(&event.source)).count()
+    }
+
+    fn exits(&self) -> usize {
+        let told = self.gaps.iter().filter_map(|gap| gap.exits).map(|exits| exits.all() as usize);
+        told.sum::<usize>() + self.events(|source| matches!(source, Source::Exit { .. }))
     }
 
     fn of_guest(&self, wanted: Kind) -> usize {
@@ -34,6 +39,16 @@ impl Cpu<'_> {
 
     fn micros(&self) -> impl Iterator<Item = u64> + '_ {
         self.gaps.iter().map(|gap| gap.ns / 1_000)
+    }
+}
+
+/// What the guest was told has no number: it is one for each gap.
+fn is_away(source: &Source, where_to: Place) -> bool {
+    match source {
+        Source::Vmm { .. } => where_to == Place::Vmm,
+        Source::Preempted { .. } | Source::Held => where_to == Place::Steal,
+        Source::Away { place } => *place == where_to,
+        _ => false,
     }
 }
 
@@ -55,8 +70,10 @@ fn clock(ns: u64) -> String {
 }
 
 /// As `rtla osnoise top`, with columns that it lacks at the end.  `with_host` is whether the host
-/// was asked, too; without it, exits count as hardware, as they do for rtla.
+/// was asked, too; without it, and if it did not tell the guest, exits count as hardware, as they
+/// do for rtla.
 pub fn top(ledger: &Ledger, with_host: bool) -> String {
+    let with_host = with_host || ledger.exits().is_some();
     let mut text = format!("{:>58}\n", "Operating System Noise");
     let _ = writeln!(text, "duration: {} | time is in us", clock(ledger.window_ns));
     text += "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          \
@@ -95,9 +112,9 @@ pub fn top(ledger: &Ledger, with_host: bool) -> String {
             let _ = write!(
                 text,
                 " {:11} {:12} {:12}",
-                cpu.events(|source| matches!(source, Source::Exit { .. })),
-                cpu.events(|source| matches!(source, Source::Vmm { .. })),
-                cpu.events(|source| matches!(source, Source::Preempted { .. } | Source::Held)),
+                cpu.exits(),
+                cpu.events(|source| is_away(source, Place::Vmm)),
+                cpu.events(|source| is_away(source, Place::Steal)),
             );
         }
         text.push('\n');

@@ -9,6 +9,7 @@ mod compile;
 mod config;
 pub mod export;
 mod git;
+mod image;
 pub(crate) mod make;
 pub(crate) mod run;
 mod selftest;
@@ -18,6 +19,7 @@ pub mod tree;
 
 pub use build::{ensure, ensure_changed, Changes, KernelImage, Variant};
 pub use git::Person;
+pub use image::is_realtime;
 pub use selftest::ensure as selftest;
 
 /// The base that is meant when none is named.

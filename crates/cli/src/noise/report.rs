@@ -48,6 +48,7 @@ impl Report<'_> {
             sides.zip(recorded.stalls).and_then(|(((ledger, guest), (host, process)), stalls)| {
                 stalls.found(ledger, guest, host, process)
             });
+        let told = |ledger: &&Ledger| recorded.joined().is_some() || ledger.exits().is_some();
         Report {
             schema: "paratick-noise/1",
             incomplete: recorded.incomplete.as_deref(),
@@ -56,7 +57,7 @@ impl Report<'_> {
             stalls,
             sources,
             parts: ledger.as_ref().map(Ledger::parts),
-            unexplained_gaps: recorded.joined().and(ledger.as_ref()).map(Ledger::unexplained),
+            unexplained_gaps: ledger.as_ref().filter(told).map(Ledger::unexplained),
             ledger,
             host,
         }
@@ -82,6 +83,7 @@ impl Report<'_> {
         pieces.push(self.much(recorded));
         if let Some(ledger) = &self.ledger {
             pieces.push(tables::parts(ledger, recorded.joined().is_some()).text());
+            pieces.extend(tables::exits(ledger).map(|exits| wrap(&exits)));
             if let (Some(host), None) = (&recorded.host, recorded.joined()) {
                 pieces.push(tables::classes(&host.absences, window(host)).text());
             }

@@ -34,6 +34,7 @@ fn ledger(gaps: &[Vec<(usize, u64)>]) -> Ledger {
         ns: events.iter().map(|(_, ns)| ns).sum(),
         unknown_to_guest: false,
         parts: Sums::default(),
+        exits: None,
         events: (events.iter())
             .map(|&(at, ns)| Event { source: sources()[at].clone(), ns })
             .collect(),

@@ -6,66 +6,16 @@
 
 use super::{
     join::{absences, Away},
-    rank::{sources, Source},
-    recording::{Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
+    parts::{Exits, Parts, Told},
+    rank::{sources, Place, Source},
+    recording::{
+        Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD,
+        TICK_NOHZ_IRQ_EXIT,
+    },
 };
-use serde::{Deserialize, Serialize};
-
-/// The disjoint parts of some noise, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parts {
-    pub nmi: u64,
-    pub irq: u64,
-    pub softirq: u64,
-    pub thread: u64,
-    pub kvm: u64,
-    pub vmm: u64,
-    pub blocked: u64,
-    /// Steal.
-    pub waited: u64,
-    /// The host's interrupts.
-    pub interrupted: u64,
-    pub rest: u64,
-}
+use serde::Serialize;
 
 impl Parts {
-    pub const NAMES: [&'static str; 10] = [
-        "NMI",
-        "IRQ",
-        "softirq",
-        "thread",
-        "KVM",
-        "VMM",
-        "blocked",
-        "steal",
-        "host's interrupts",
-        "rest",
-    ];
-
-    /// In the order of [`Parts::NAMES`].
-    pub fn all(&self) -> [u64; 10] {
-        let Parts { nmi, irq, softirq, thread, kvm, vmm, blocked, waited, interrupted, rest } =
-            *self;
-        [nmi, irq, softirq, thread, kvm, vmm, blocked, waited, interrupted, rest]
-    }
-
-    pub fn sum(&self) -> u64 {
-        self.all().iter().sum()
-    }
-
-    pub fn add(&mut self, other: &Parts) {
-        self.nmi += other.nmi;
-        self.irq += other.irq;
-        self.softirq += other.softirq;
-        self.thread += other.thread;
-        self.kvm += other.kvm;
-        self.vmm += other.vmm;
-        self.blocked += other.blocked;
-        self.waited += other.waited;
-        self.interrupted += other.interrupted;
-        self.rest += other.rest;
-    }
-
     fn of(&mut self, kind: Kind) -> &mut u64 {
         match kind {
             Kind::Nmi => &mut self.nmi,
@@ -100,7 +50,10 @@ pub struct Entry {
     /// The guest's kernel knows of nothing in it: its osnoise calls it hardware noise.
     pub unknown_to_guest: bool,
     pub parts: Parts,
-    /// In the order in which they began.
+    /// Where the guest's kernel was told of them, and nobody looked on the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exits: Option<Exits>,
+    /// In the order in which they began; what the guest's kernel was told comes first.
     pub events: Vec<Event>,
 }
 
@@ -141,7 +94,7 @@ impl Edges {
             median(entries.iter().filter(alone).map(|entry| entry.parts.rest).collect())
         };
         let mut edges = Edges {
-            exit: alone(&|source| matches!(source, Source::Exit { .. })),
+            exit: alone(&|source| matches!(source, Source::Exit { .. } | Source::Exits { .. })),
             interrupt: alone(&|source| {
                 matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
             }),
@@ -173,7 +126,7 @@ impl Edges {
                 }
                 Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 1),
                 Source::Guest { .. } => (self.interrupt, 1),
-                Source::Exit { .. } => (self.exit, 1),
+                Source::Exit { .. } | Source::Exits { .. } => (self.exit, 1),
                 // Part of an exit.
                 _ => return 0,
             };
@@ -186,6 +139,10 @@ impl Edges {
 
 fn is_thread(source: &Source) -> bool {
     matches!(source, Source::Guest { kind: Kind::Thread, .. })
+}
+
+fn is_way_out(source: &Source) -> bool {
+    matches!(source, Source::Guest { name, .. } if name == TICK_NOHZ_IRQ_EXIT)
 }
 
 fn is_scheduler(source: &Source) -> bool {
@@ -218,6 +175,15 @@ impl Ledger {
         cpus.len()
     }
 
+    /// The exits in its gaps, where the guest's kernel was told of them.
+    pub fn exits(&self) -> Option<Exits> {
+        let told = self.entries.iter().filter_map(|entry| entry.exits);
+        told.reduce(|mut sum, exits| {
+            sum.add(&exits);
+            sum
+        })
+    }
+
     /// Gaps of which some time is nobody's.
     pub fn unexplained(&self) -> usize {
         let is = |entry: &&Entry| entry.events.iter().any(|e| e.source == Source::Unexplained);
@@ -226,7 +192,7 @@ impl Ledger {
 }
 
 /// Explains each gap of a guest by what it knows itself and, if there is one, by what its host
-/// knows: `process` is its VMM's.
+/// knows: `process` is its VMM's.  Without a host, by what that told the guest's kernel.
 pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
     let window_ns = guest.end_ns.saturating_sub(guest.begin_ns);
     let mut entries = Vec::with_capacity(guest.gaps.len());
@@ -242,13 +208,23 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
             let first = away.partition_point(|away| away.end <= gap.begin_ns as i64);
             let within = &away[first..];
             let within = &within[..within.partition_point(|away| away.begin < end)];
-            entries.push(entry(gap, within));
+            let entry = entry(gap, within);
+            entries.push(match gap.told.filter(|_| host.is_none()) {
+                Some(told) => split(entry, told),
+                None => entry,
+            });
         }
     }
     entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
-    let edges = host.is_some().then(|| Edges::of(&entries));
-    entries.iter_mut().for_each(|entry| settle(entry, edges.as_ref()));
-    let edges = edges.unwrap_or_default();
+    let explained = |entry: &Entry| host.is_some() || entry.exits.is_some();
+    let edges = match entries.iter().any(explained) {
+        true => Edges::of(&entries),
+        false => Edges::default(),
+    };
+    for entry in &mut entries {
+        let edges = explained(entry).then_some(&edges);
+        settle(entry, edges);
+    }
     Ledger { window_ns, edges, entries }
 }
 
@@ -294,8 +270,60 @@ fn entry(gap: &Gap, away: &[Away]) -> Entry {
         ns: gap.ns,
         unknown_to_guest: gap.interference == 0,
         parts,
+        exits: None,
         events: events.into_iter().map(|(_, event)| event).collect(),
     }
+}
+
+/// The same by what the guest's kernel was told.  That is not told for each of several interrupts
+/// or threads in one gap: what is left of them is shared by their lengths.
+fn split(mut entry: Entry, told: Told) -> Entry {
+    let mut parts = told.parts;
+    for kind in [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread] {
+        let is_its = |event: &&mut Event| {
+            matches!(event.source, Source::Guest { kind: its, .. } if its == kind)
+                && !is_way_out(&event.source)
+        };
+        let ns = *parts.of(kind);
+        let lengths = entry.events.iter_mut().filter(is_its).map(|event| &mut event.ns);
+        if !share(ns, lengths.collect()) {
+            let source = Source::Guest { kind, name: "unnamed".into() };
+            entry.events.push(Event { source, ns });
+        }
+    }
+    // The kernel itself does not tell it apart from the rest.
+    for event in entry.events.iter_mut().filter(|event| is_way_out(&event.source)) {
+        event.ns = event.ns.min(parts.rest);
+        parts.irq += event.ns;
+        parts.rest -= event.ns;
+    }
+    let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
+    let causes = causes.map(|(cause, _)| cause).collect();
+    let outside = [
+        (Source::Exits { causes }, parts.kvm),
+        (Source::Away { place: Place::Vmm }, parts.vmm),
+        (Source::Away { place: Place::Steal }, parts.waited),
+        (Source::Away { place: Place::Blocked }, parts.blocked),
+    ];
+    let outside = outside.into_iter().filter(|(_, ns)| *ns > 0);
+    entry.events.splice(0..0, outside.map(|(source, ns)| Event { source, ns }));
+    Entry { parts, exits: Some(told.exits), ..entry }
+}
+
+/// Makes the sum of these `ns`, by how long they were; false if there is nobody to take it.
+fn share(ns: u64, mut lengths: Vec<&mut u64>) -> bool {
+    let all: u64 = lengths.iter().map(|length| **length).sum();
+    let mut left = ns;
+    for length in &mut lengths {
+        let its = u128::from(**length) * u128::from(ns);
+        **length = its.checked_div(all.into()).unwrap_or(0) as u64;
+        left -= **length;
+    }
+    match lengths.first_mut() {
+        Some(first) => **first += left,
+        None => return left == 0,
+    }
+    true
 }
 
 /// How much of a span was not taken yet; now it is.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cause::Cause,
-    noise::{Class, Clock, Instant, TscOffset},
+    noise::{Class, Clock, Instant, Knob, TscOffset},
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
 
 fn gap(begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
     let interference = disturbances.len() as u32;
-    Gap { cpu: 0, begin_ns, ns, interference, disturbances }
+    Gap { cpu: 0, begin_ns, ns, interference, disturbances, told: None }
 }
 
 fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
@@ -197,6 +197,86 @@ fn without_a_host_the_guest_s_own_noise_is_known() {
     assert_eq!(book.unexplained(), 0);
 }
 
+/// A tick of the guest's in which it arms its timer, with a softirq after it.
+fn told() -> (Gap, Told) {
+    let disturbances = vec![
+        disturbed(Kind::Irq, 4_000, 10_000),
+        Disturbance { name: "ipi".into(), ..disturbed(Kind::Irq, 14_000, 16_000) },
+        disturbed(Kind::Softirq, 10_000, 11_000),
+    ];
+    let exits = Exits { light: 2, heavy: 1, arms: 1, expiries: 1, ..Exits::default() };
+    let parts = Parts {
+        irq: 4_000,
+        softirq: 1_000,
+        kvm: 8_000,
+        vmm: 2_000,
+        waited: 3_000,
+        rest: 2_000,
+        ..Parts::default()
+    };
+    (gap(0, 20_000, disturbances), Told { exits, parts })
+}
+
+#[test]
+fn without_a_host_the_guest_s_kernel_says_what_it_was_told() {
+    let (gap, told) = told();
+    let guest = sampled(vec![Gap { told: Some(told), ..gap }]);
+    let book = ledger(&guest, None);
+    let entry = &book.entries[0];
+    assert_eq!((entry.parts, entry.exits), (told.parts, Some(told.exits)));
+    assert_eq!(book.exits().map(|exits| exits.all()), Some(3));
+    let events: Vec<(String, u64)> =
+        entry.events.iter().map(|event| (event.source.to_string(), event.ns)).collect();
+    // The two interrupts were 6000 and 2000 long, of which the host took half.
+    let expected = [
+        ("exits: arm + expiry + other", 8_000),
+        ("VMM", 2_000),
+        ("steal", 3_000),
+        ("guest's irq: irq", 3_000),
+        ("guest's softirq: softirq", 1_000),
+        ("guest's irq: ipi", 1_000),
+        ("switches between contexts", 2_000),
+    ];
+    assert_eq!(events, expected.map(|(name, ns)| (name.to_string(), ns)));
+    assert_eq!(book.unexplained(), 0);
+}
+
+/// What a host saw is more.
+#[test]
+fn with_a_host_nothing_is_taken_from_what_it_told() {
+    let (gap, told) = told();
+    let seen = host(vec![absence(500, [3_000, 0, 0, 0, 0])]);
+    let with = |told| {
+        let guest = sampled(vec![Gap { told, ..gap.clone() }]);
+        ledger(&guest, Some((&seen, PROCESS)))
+    };
+    assert_eq!(with(Some(told)), with(None));
+}
+
+/// The guest was moved from a host that tells to one that does not, or osnoise lost the record.
+#[test]
+fn gaps_of_which_nothing_was_told_are_outside_of_the_guest_and_others_are_unexplained() {
+    let rest = |rest| Told { parts: Parts { rest, ..Parts::default() }, ..Told::default() };
+    let silent = gap(0, 9_000, vec![]);
+    let stall = Gap { told: Some(rest(9_000)), ..gap(20_000, 9_000, vec![]) };
+    let book = ledger(&sampled(vec![silent, stall]), None);
+    let sources: Vec<&Source> =
+        book.entries.iter().map(|entry| &entry.events.last().unwrap().source).collect();
+    assert_eq!(sources, [&Source::Outside, &Source::Unexplained]);
+}
+
+#[test]
+fn exits_have_a_knob_if_one_ends_all_of_them() {
+    let exits = |causes: &[Cause]| Source::Exits { causes: causes.to_vec() };
+    let timer = exits(&[Cause::Arm, Cause::Expiry]);
+    assert_eq!(timer.knob(), Some(Knob::GuestTicks));
+    assert!(timer.alternative().is_some());
+    assert_eq!(exits(&[Cause::HostTick]).knob(), Some(Knob::HostTicks));
+    assert_eq!(exits(&[Cause::Arm, Cause::HostTick]).knob(), None);
+    assert_eq!(exits(&[Cause::HostTick, Cause::Other]).knob(), None);
+    assert_eq!(Source::Away { place: Place::Steal }.knob(), Some(Knob::HostTasks));
+}
+
 #[test]
 fn sources_are_ranked_by_what_they_cost() {
     let book = account(
@@ -261,5 +341,35 @@ proptest! {
         let entry = &book.entries[0];
         prop_assert_eq!(entry.parts.sum(), length);
         prop_assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), length);
+    }
+
+    /// Whatever the guest's kernel was told, and whatever it knows itself.
+    #[test]
+    fn what_was_told_and_its_events_add_up_to_the_gap(
+        parts in prop::array::uniform9(0u64..9_000),
+        disturbances in prop::collection::vec((0usize..6, 0u64..60_000, 0u64..20_000), 0..6),
+    ) {
+        let [nmi, irq, softirq, thread, kvm, vmm, blocked, waited, rest] = parts;
+        let parts = Parts {
+            nmi, irq, softirq, thread, kvm, vmm, blocked, waited, rest, interrupted: 0,
+        };
+        let kinds =
+            [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread, Kind::Scheduler, Kind::Irq];
+        let disturbances = disturbances
+            .into_iter()
+            .map(|(kind, begin, ns)| match kind {
+                4 => disturbed(kinds[kind], begin, begin),
+                5 => Disturbance {
+                    name: TICK_NOHZ_IRQ_EXIT.into(),
+                    ..disturbed(kinds[kind], begin, begin + ns)
+                },
+                _ => disturbed(kinds[kind], begin, begin + ns),
+            })
+            .collect();
+        let told = Some(Told { exits: Exits { light: 1, ..Exits::default() }, parts });
+        let guest = sampled(vec![Gap { told, ..gap(3_000, parts.sum(), disturbances) }]);
+        let entry = &ledger(&guest, None).entries[0];
+        prop_assert_eq!(entry.parts.sum(), parts.sum());
+        prop_assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), parts.sum());
     }
 }

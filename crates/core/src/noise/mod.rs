@@ -7,6 +7,7 @@ mod clock;
 mod join;
 mod knob;
 mod ledger;
+mod parts;
 mod rank;
 mod recording;
 mod sample;
@@ -16,8 +17,9 @@ pub use budget::{budget, Budget, Level, Trial};
 pub use clock::{Clock, Instant};
 pub use join::{absences, Away};
 pub use knob::{guest_parameters, host_parameters, Knob};
-pub use ledger::{ledger, Edges, Entry, Event, Ledger, Parts};
-pub use rank::{by_source, host_sources, Rank, Source};
+pub use ledger::{ledger, Edges, Entry, Event, Ledger};
+pub use parts::{Exits, Parts, Told};
+pub use rank::{by_source, host_sources, Place, Rank, Source};
 pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
     OSNOISE_THRESHOLD, TICK_NOHZ_IRQ_EXIT,

@@ -24,6 +24,10 @@ pub enum Source {
     Held,
     /// The vCPU's thread was woken, and nobody was in its way: the pCPU came out of idle.
     Waking,
+    /// The exits of a gap, as the guest's kernel was told: how long each took was not.
+    Exits { causes: Vec<Cause> },
+    /// The same of the time outside of KVM.
+    Away { place: Place },
     /// The guest itself.
     Guest { kind: Kind, name: String },
     /// What no tracepoint sees: the world switches, the way into and out of interrupts, and
@@ -35,6 +39,18 @@ pub enum Source {
     Unexplained,
 }
 
+/// Where a vCPU was, as a guest is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Place {
+    #[serde(rename = "VMM")]
+    #[strum(serialize = "VMM")]
+    Vmm,
+    Blocked,
+    Steal,
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -44,6 +60,11 @@ impl fmt::Display for Source {
             Source::Preempted { by } => write!(f, "preempted by {by}"),
             Source::Held => f.write_str("held back (quota)"),
             Source::Waking => f.write_str("waking up"),
+            Source::Exits { causes } => {
+                let causes: Vec<&str> = causes.iter().map(|cause| cause.name()).collect();
+                write!(f, "exits: {}", causes.join(" + "))
+            }
+            Source::Away { place } => place.fmt(f),
             Source::Guest { kind, name } => write!(f, "guest's {kind}: {name}"),
             Source::Edges => f.write_str("switches between contexts"),
             Source::Outside => f.write_str("outside of the guest"),
@@ -56,13 +77,14 @@ impl Source {
     /// The knob that ends it.  One knob may end several sources.
     pub fn knob(&self) -> Option<Knob> {
         Some(match self {
-            Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
-                Knob::GuestTicks
+            Source::Exit { cause, .. } => return of_exits(*cause),
+            Source::Exits { causes } => {
+                let (first, others) = causes.split_first()?;
+                let knob = of_exits(*first)?;
+                return others.iter().all(|cause| of_exits(*cause) == Some(knob)).then_some(knob);
             }
-            Source::Exit { cause: Cause::HostTick, .. } => Knob::HostTicks,
-            Source::Exit { cause: Cause::Ipi, .. } => Knob::GuestIpis,
-            Source::Exit { cause: Cause::Io, .. } => Knob::HostDevices,
-            Source::Vmm { .. } => Knob::VmmDevices,
+            Source::Vmm { .. } | Source::Away { place: Place::Vmm } => Knob::VmmDevices,
+            Source::Away { place: Place::Steal } => Knob::HostTasks,
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name } if is_tick(name) => Knob::GuestTicks,
@@ -73,8 +95,8 @@ impl Source {
             Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,
             Source::Held => Knob::Quota,
             Source::Waking => Knob::HaltPolling,
-            Source::Exit { .. }
-            | Source::Blocked { .. }
+            Source::Blocked { .. }
+            | Source::Away { place: Place::Blocked }
             | Source::Guest { kind: Kind::Nmi, .. }
             | Source::Edges
             | Source::Outside
@@ -85,13 +107,23 @@ impl Source {
     /// What else would do.
     pub fn alternative(&self) -> Option<&'static str> {
         match self {
-            Source::Exit { cause: Cause::Arm | Cause::Stop | Cause::Expiry, .. } => {
+            Source::Exit { .. } | Source::Exits { .. } if self.knob() == Some(Knob::GuestTicks) => {
                 Some("boot in paratick")
             }
             Source::Exit { cause: Cause::Io, .. } => Some("guest: fewer accesses to devices"),
             Source::Preempted { by } if by.starts_with("kworker") => Some("isolcpus=domain,…"),
             _ => None,
         }
+    }
+}
+
+fn of_exits(cause: Cause) -> Option<Knob> {
+    match cause {
+        Cause::Arm | Cause::Stop | Cause::Expiry => Some(Knob::GuestTicks),
+        Cause::HostTick => Some(Knob::HostTicks),
+        Cause::Ipi => Some(Knob::GuestIpis),
+        Cause::Io => Some(Knob::HostDevices),
+        Cause::Halt | Cause::Eoi | Cause::Other => None,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was recorded of noise, on a host and in a guest.
 
-use super::clock::Clock;
+use super::{clock::Clock, parts::Told};
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +136,9 @@ pub struct Gap {
     /// gap hardware noise.
     pub interference: u32,
     pub disturbances: Vec<Disturbance>,
+    /// None where no host tells the guest of its exits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
 }
 
 /// The innermost first.

@@ -3,7 +3,8 @@
 
 use super::{
     join::absences,
-    ledger::{ledger, Entry, Ledger, Parts},
+    ledger::{ledger, Entry, Ledger},
+    parts::Parts,
     rank::Source,
     recording::{is_tick, Absence, Class, GuestNoise, HostNoise, Kind},
 };

@@ -51,7 +51,7 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
 }
 
 fn gap(cpu: u32, begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
-    Gap { cpu, begin_ns, ns, interference: disturbances.len() as u32, disturbances }
+    Gap { cpu, begin_ns, ns, interference: disturbances.len() as u32, disturbances, told: None }
 }
 
 fn tick(begin_ns: u64) -> Disturbance {

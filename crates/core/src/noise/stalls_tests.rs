@@ -24,6 +24,7 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         ns,
         interference: 0,
         disturbances: Vec::new(),
+        told: None,
     };
     let absence = |&(begin_ns, ns): &(u64, u64)| Absence {
         process: PROCESS,

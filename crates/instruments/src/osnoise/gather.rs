@@ -2,21 +2,23 @@
 //! From records to gaps, each with what disturbed it.
 
 use super::raw::{
-    Noise, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED, OSNOISE_SOFTIRQ, OSNOISE_THREAD,
-    OSNOISE_TICK,
+    Noise, Parts as Split, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED, OSNOISE_SOFTIRQ,
+    OSNOISE_THREAD, OSNOISE_TICK,
 };
 use crate::bpf::name;
-use paratick_core::noise::{Disturbance, Gap, Kind, TICK_NOHZ_IRQ_EXIT};
-use std::collections::BTreeMap;
+use paratick_core::noise::{Disturbance, Exits, Gap, Kind, Parts, Told, TICK_NOHZ_IRQ_EXIT};
+use std::collections::{BTreeMap, HashMap};
 
 /// Linux's softirqs, by number (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// In the order of the CPUs, and of time.
-pub fn gather(records: &[Noise]) -> Vec<Gap> {
+/// In the order of the CPUs, and of time.  `splits` are what the kernel says of some gaps.
+pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
     let Some(offset) = clocks_offset(records) else { return Vec::new() };
     let monotonic = |trace_ns: u64| trace_ns.wrapping_add(offset);
+    let splits: HashMap<_, _> =
+        splits.iter().map(|split| ((split.cpu, split.start), told(split))).collect();
     let mut waiting: BTreeMap<u32, Vec<&Noise>> = BTreeMap::new();
     let mut gaps: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();
     for record in records {
@@ -45,9 +47,36 @@ pub fn gather(records: &[Noise]) -> Vec<Gap> {
             ns: record.ns,
             interference: record.number,
             disturbances,
+            told: splits.get(&(record.cpu, record.start_ns)).copied(),
         });
     }
     gaps.into_values().flatten().collect()
+}
+
+fn told(split: &Split) -> Told {
+    Told {
+        exits: Exits {
+            light: split.light,
+            heavy: split.heavy,
+            halts: split.halts,
+            arms: split.arms,
+            stops: split.stops,
+            expiries: split.expiries,
+            host_ticks: split.ticks,
+        },
+        parts: Parts {
+            nmi: split.nmi,
+            irq: split.irq,
+            softirq: split.softirq,
+            thread: split.thread,
+            kvm: split.hv,
+            vmm: split.vmm,
+            blocked: split.blocked,
+            waited: split.steal,
+            interrupted: 0,
+            rest: split.hw,
+        },
+    }
 }
 
 /// What CLOCK_MONOTONIC is ahead of the trace's clock, which nobody can read but the kernel: a gap

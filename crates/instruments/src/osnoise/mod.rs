@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use aya::Ebpf;
 use gather::gather;
 use paratick_core::noise::{Clock, GuestNoise, Instant};
-use raw::{Noise, OSNOISE_LOST};
+use raw::{Noise, Parts, OSNOISE_LOST};
 use std::time::Duration;
 
 /// It samples from then on: its threads find no trace at first, and sleep for a period
@@ -31,6 +31,7 @@ pub struct OsnoiseRecorder {
     ebpf: Ebpf,
     begun: Instant,
     records: Records<Noise>,
+    parts: Records<Parts>,
 }
 
 impl Instrument for OsnoiseRecorder {
@@ -41,6 +42,7 @@ impl Instrument for OsnoiseRecorder {
         let tracefs = Tracefs::open().context(program::WHAT)?;
         let mut ebpf = program::load(&tracefs)?;
         let records = Records::of(&mut ebpf)?;
+        let parts = Records::named(&mut ebpf, "parts")?;
         let tracer = tracefs.instance("osnoise")?;
         // While all traces are off, it sleeps.
         tracer.set("tracing_on", 1)?;
@@ -49,7 +51,7 @@ impl Instrument for OsnoiseRecorder {
              hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
         )?;
         let begun = clock::with_tsc();
-        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records })
+        Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records, parts })
     }
 
     /// All gaps from [`LEAD`] after the start on.
@@ -63,7 +65,7 @@ impl Instrument for OsnoiseRecorder {
             clock,
             begin_ns: self.begun.ns + LEAD.as_nanos() as u64,
             end_ns: clock.end.ns,
-            gaps: gather(self.records.taken()),
+            gaps: gather(self.records.taken(), self.parts.taken()),
         };
         Ok(noise.cut(0, u64::MAX))
     }
@@ -72,7 +74,8 @@ impl Instrument for OsnoiseRecorder {
 impl OsnoiseRecorder {
     /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
+        self.records.drain()?;
+        self.parts.drain()
     }
 }
 

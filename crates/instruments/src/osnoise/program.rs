@@ -4,9 +4,9 @@
 use crate::{
     bpf::{self, Field},
     symbols::function_address,
-    tracefs::Tracefs,
+    tracefs::{Format, Tracefs},
 };
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use aya::Ebpf;
 use paratick_core::noise::TICK_NOHZ_IRQ_EXIT;
 
@@ -20,6 +20,32 @@ const EVENTS: [&str; 6] = [
     "osnoise/thread_noise",
     "osnoise/sample_threshold",
     "sched/sched_stat_runtime",
+];
+
+/// Only where the series `noise` is; it is told where the host keeps a record of the guest's exits.
+const PARTS: &str = "osnoise/sample_parts";
+
+/// As struct parts in bpf/osnoise.h has them.
+const PARTS_FIELDS: [&str; 19] = [
+    "start",
+    "duration",
+    "interference",
+    "light",
+    "heavy",
+    "halts",
+    "arms",
+    "stops",
+    "expiries",
+    "ticks",
+    "nmi",
+    "irq",
+    "softirq",
+    "thread",
+    "hv",
+    "vmm",
+    "blocked",
+    "steal",
+    "hw",
 ];
 
 #[rustfmt::skip]
@@ -43,11 +69,26 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
     bpf::attach(&mut ebpf, EVENTS)?;
+    if tracefs.has(PARTS) {
+        check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
+        bpf::attach(&mut ebpf, [PARTS])?;
+    }
     if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
         // Without it, some of the time of these CPUs stays unexplained.
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     Ok(ebpf)
+}
+
+/// The kernel's fields are those that we know, one after the other.
+fn check_parts(format: &Format) -> Result<()> {
+    let first = format.offset(PARTS_FIELDS[0], 8)?;
+    for (field, offset) in PARTS_FIELDS.iter().zip((first..).step_by(8)) {
+        if format.offset(field, 8)? != offset {
+            bail!("this kernel's {PARTS} has {field} at another place");
+        }
+    }
+    Ok(())
 }
 
 /// Whether the kernel keeps its tick away from some CPUs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-use super::{gather::gather, raw::*};
-use paratick_core::noise::{Disturbance, Kind, TICK_NOHZ_IRQ_EXIT};
+use super::{gather::gather as gather_split, raw::*};
+use paratick_core::noise::{Disturbance, Gap, Kind, TICK_NOHZ_IRQ_EXIT};
 
 /// CLOCK_MONOTONIC is so far ahead of the trace's clock.
 const AHEAD: u64 = 1_000_000;
@@ -9,6 +9,10 @@ const AHEAD: u64 = 1_000_000;
 fn record(kind: u32, start_ns: u64, ns: u64, number: u32) -> Noise {
     let told_ns = start_ns + ns + AHEAD;
     Noise { kind, start_ns, ns, told_ns, number, ..Noise::default() }
+}
+
+fn gather(records: &[Noise]) -> Vec<Gap> {
+    gather_split(records, &[])
 }
 
 fn named(name: &[u8; 8], record: Noise) -> Noise {
@@ -87,4 +91,32 @@ fn a_gap_that_was_told_late_does_not_move_the_others() {
     let late = Noise { told_ns: 90_000 + AHEAD, ..record(OSNOISE_GAP, 1_000, 2_000, 0) };
     let gaps = gather(&[late, record(OSNOISE_GAP, 9_000, 2_000, 0)]);
     assert_eq!(gaps[0].begin_ns, 1_000 + AHEAD);
+}
+
+/// The kernel tells it after the gap, and only of some.
+#[test]
+fn what_the_kernel_says_of_a_gap_is_the_gap_s() {
+    let on = |cpu, record| Noise { cpu, ..record };
+    let records = [
+        on(0, record(OSNOISE_GAP, 1_000, 6_000, 0)),
+        on(1, record(OSNOISE_GAP, 1_000, 6_000, 0)),
+        on(0, record(OSNOISE_GAP, 9_000, 2_000, 0)),
+    ];
+    let split = |cpu, start| Parts {
+        cpu,
+        start,
+        duration: 6_000,
+        light: 2,
+        ticks: 1,
+        hv: 5_000,
+        steal: 800,
+        hw: 200,
+        ..Parts::default()
+    };
+    let gaps = gather_split(&records, &[split(0, 1_000), split(1, 700)]);
+    let told: Vec<_> = gaps.iter().map(|gap| gap.told).collect();
+    let told_of = told[0].unwrap();
+    assert_eq!((told_of.exits.all(), told_of.exits.host_ticks), (2, 1));
+    assert_eq!((told_of.parts.kvm, told_of.parts.waited, told_of.parts.sum()), (5_000, 800, 6_000));
+    assert_eq!(told[1..], [None, None]);
 }

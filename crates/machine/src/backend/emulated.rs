@@ -9,6 +9,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_build::{
+    kernel::is_realtime,
     progress::{Events, Step},
     tools::Tools,
 };
@@ -30,6 +31,9 @@ pub struct Emulated;
 /// The model's features that TCG lacks are named, or it warns of each on every CPU.
 const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,\
     -3dnowprefetch,-osvw,-topoext,-nrip-save,-xsavec";
+/// KVM refuses to work in a PREEMPT_RT kernel on a CPU that does not say that its TSC is constant.
+/// Under icount it is, but TCG has to be forced to say so, and warns of that on every CPU.
+const CONSTANT_TSC: &str = ",+invtsc,x-force-features=on";
 
 /// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
 /// measure at boot (with loops that take seconds here) or to watch later.
@@ -156,7 +160,8 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
             };
             let parallel = parallel(&spec.emulation);
             add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
-            add(&["-cpu", EMULATED_CPU]);
+            let constant = if is_realtime(&spec.boot.kernel) { CONSTANT_TSC } else { "" };
+            add(&["-cpu", &format!("{EMULATED_CPU}{constant}")]);
             if let Some(plugin) = plugin(spec, tools) {
                 let out = escape(&plugin_output(run));
                 add(&["-plugin", &format!("{},out={out}", escape(plugin))]);

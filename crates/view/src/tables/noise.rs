@@ -41,7 +41,7 @@ pub fn cpus(ledger: &Ledger) -> Table {
         );
     }
     table.note(
-        "Unknown to guest: gaps of which the guest's kernel knows nothing, so its osnoise calls \
+        "Unknown to guest: gaps of which the guest's kernel knows nothing, so stock osnoise calls \
          them hardware noise.",
     );
     table
@@ -52,18 +52,45 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     let mut table = Table::new("Where that time went", ["Part", "Time", "Share"]);
     let sum = ledger.parts();
     let all = sum.sum().max(1) as f64;
+    let told = ledger.exits().is_some();
     for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
-        let of_host = ["KVM", "VMM", "blocked", "steal", "host's interrupts"].contains(&name);
-        if with_host || !of_host {
+        let shown = match name {
+            "host's interrupts" => with_host,
+            "KVM" | "VMM" | "blocked" | "steal" => with_host || told,
+            _ => true,
+        };
+        if shown {
             table.row(name, [nanos(ns), percent(ns as f64 / all)]);
         }
     }
     table.note("The parts are disjoint, and add up to the noise to the nanosecond.");
-    table.note(match with_host {
-        true => "Rest: what no tracepoint sees, such as the world switches themselves.",
-        false => "Rest: exits, steal and hardware; only the host can tell them apart.",
+    table.note(match (with_host, told) {
+        (true, _) => "Rest: what no tracepoint sees, such as the world switches themselves.",
+        (false, true) => {
+            "As the host told the guest's kernel. KVM: with the host's interrupts and the world \
+             switches. Rest: osnoise's loop, the ways into interrupts and to threads, and hardware."
+        }
+        (false, false) => {
+            "Rest: exits, steal and hardware. Only the host can tell them apart, or the kernels of \
+             both: one of them is without the series `noise`, or it is switched off."
+        }
     });
     table
+}
+
+/// How many exits the gaps had, where the guest's kernel was told.
+pub fn exits(ledger: &Ledger) -> Option<String> {
+    let exits = ledger.exits()?;
+    let number = |n: u64| count(n as f64);
+    let causes = exits.by_cause().map(|(cause, count)| format!("{} {cause}", number(count)));
+    Some(format!(
+        "Exits in these gaps: {} light + {} heavy + {} halts = {}; by cause {}.",
+        number(exits.light),
+        number(exits.heavy),
+        number(exits.halts),
+        number(exits.all()),
+        causes.join(" + "),
+    ))
 }
 
 /// What it came from, the costliest first.
@@ -250,117 +277,5 @@ pub fn stalls(stalls: Stalls, found: &Found) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use paratick_core::{
-        cause::Cause,
-        noise::{
-            budget as plan, by_source, host_sources, ledger, Clock, Disturbance, Gap, GuestNoise,
-            HostNoise, Instant, Kind, Knob, TscOffset,
-        },
-    };
-
-    pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
-        let at = |ns| Instant { tsc: ns, ns };
-        let clock = Clock { begin: at(0), end: at(10_000_000) };
-        let tick = Disturbance {
-            kind: Kind::Irq,
-            name: "virtual_tick".into(),
-            begin_ns: 101_000,
-            end_ns: 106_000,
-        };
-        let gap = |cpu, begin_ns, ns, disturbances: Vec<Disturbance>| Gap {
-            cpu,
-            begin_ns,
-            ns,
-            interference: disturbances.len() as u32,
-            disturbances,
-        };
-        let gaps = vec![
-            gap(0, 100_000, 7_000, vec![tick]),
-            gap(0, 200_000, 41_000, vec![]),
-            gap(1, 300_000, 9_000, vec![]),
-        ];
-        let absence =
-            |vcpu, begin_ns, [kvm_ns, vmm_ns, waited_ns]: [u64; 3], cause, reason: &str| Absence {
-                process: 5,
-                vcpu,
-                begin_ns,
-                ns: kvm_ns + vmm_ns + waited_ns,
-                kvm_ns,
-                vmm_ns,
-                blocked_ns: 0,
-                waited_ns,
-                interrupted_ns: 0,
-                cause,
-                reason: reason.into(),
-                class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
-                exit_cpu: 0,
-                entry_cpu: 0,
-                held: false,
-                audited: false,
-                taker: (waited_ns > 0).then(|| "kworker/2:1".into()),
-            };
-        let absences = vec![
-            absence(0, 200_500, [6_000, 0, 33_000], Cause::HostTick, "intr"),
-            absence(1, 300_400, [2_000, 6_000, 0], Cause::Io, "io"),
-        ];
-        let offset = |vcpu| TscOffset { process: 5, vcpu, offset: 0 };
-        let host = HostNoise {
-            clock,
-            tsc_offsets: vec![offset(0), offset(1)],
-            exits: 2,
-            vmm_end_unknown: false,
-            audit: None,
-            absences,
-        };
-        (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, gaps }, host)
-    }
-
-    #[test]
-    fn noise_is_shown_from_its_sum_to_its_worst_gap() {
-        let (guest, host) = recorded();
-        let book = ledger(&guest, Some((&host, 5)));
-        let events = book.entries.iter().flat_map(|entry| &entry.events);
-        let sources = by_source(events.map(|event| (event.source.clone(), event.ns)));
-        let text = [
-            cpus(&book).text(),
-            parts(&book, true).text(),
-            ranks(&sources, "What it came from").text(),
-            advice(&sources).join("\n") + "\n",
-            chain(&book.entries[1]) + "\n",
-        ];
-        insta::assert_snapshot!(text.join("\n"));
-    }
-
-    #[test]
-    fn a_host_alone_shows_its_exits() {
-        let (_, host) = recorded();
-        let text = classes(&host.absences, 10_000_000).text()
-            + "\n"
-            + &ranks(&host_sources(&host.absences), "What their time came from").text();
-        insta::assert_snapshot!(text);
-    }
-
-    #[test]
-    fn a_budget_names_the_knobs_that_meet_it() {
-        let (guest, host) = recorded();
-        let book = ledger(&guest, Some((&host, 5)));
-        let texts = [100_000, 20_000, 1_000].map(|most| super::budget(&plan(&book, most)));
-        insta::assert_snapshot!(texts.join("\n"));
-    }
-
-    #[test]
-    fn what_knobs_did_stands_below_what_they_were_to_do() {
-        let level = |longest_ns, over, noise_ns| Level { longest_ns, over, noise_ns };
-        let trial = Trial {
-            budget_ns: 20_000,
-            before: level(41_000, 12, 300_000),
-            predicted: level(9_000, 0, 20_000),
-            measured: level(21_000, 1, 31_000),
-            not_turned: vec![Knob::Quota],
-            over: Vec::new(),
-        };
-        insta::assert_snapshot!(super::trial(&trial).text());
-    }
-}
+#[path = "noise_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a bzImage says of itself.
+
+use std::{fs::File, io::Read, path::Path};
+
+/// Its setup code, where the text is, is shorter than this.
+const SETUP: u64 = 1 << 16;
+/// The boot protocol's `kernel_version`: where the text begins, from [`SECTOR`] on.
+const POINTER: usize = 0x20e;
+const SECTOR: usize = 0x200;
+
+/// Whether its kernel is PREEMPT_RT; not, if it cannot be read.
+pub fn is_realtime(bzimage: &Path) -> bool {
+    let mut setup = Vec::new();
+    let read = File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup));
+    read.is_ok() && version(&setup).is_some_and(|text| contains(text, b" PREEMPT_RT "))
+}
+
+/// What `uname -rv` says, and who built it.
+fn version(setup: &[u8]) -> Option<&[u8]> {
+    let pointer = setup.get(POINTER..POINTER + 2)?.try_into().ok()?;
+    let text = setup.get(SECTOR + usize::from(u16::from_le_bytes(pointer))..)?;
+    text.split(|&byte| byte == 0).next()
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(text: &str) -> tempfile::NamedTempFile {
+        let mut bytes = vec![0; 0x3000];
+        bytes[POINTER..][..2].copy_from_slice(&0x2000_u16.to_le_bytes());
+        bytes[SECTOR + 0x2000..][..text.len()].copy_from_slice(text.as_bytes());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs_err::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn an_image_says_whether_it_is_real_time() {
+        let version = |kind| format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu Jan  1 00:00:00");
+        assert!(is_realtime(image(&version("PREEMPT_RT")).path()));
+        assert!(!is_realtime(image(&version("PREEMPT_DYNAMIC")).path()));
+        assert!(!is_realtime(Path::new("/no/such/bzImage")));
+        let short = tempfile::NamedTempFile::new().unwrap();
+        fs_err::write(short.path(), "PREEMPT_RT").unwrap();
+        assert!(!is_realtime(short.path()));
+    }
+}
