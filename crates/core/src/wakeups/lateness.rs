@@ -23,7 +23,7 @@ pub fn lateness(guest: &GuestWakeups) -> BTreeMap<Class, Lateness> {
     let window = guest.begin_ns..guest.end_ns;
     let mut all: BTreeMap<Class, Vec<Late>> = BTreeMap::new();
     for event in guest.events.iter().filter(|event| window.contains(&event.at_ns)) {
-        if let What::Expiry { timer, late: Some(late) } = &event.what {
+        if let What::Expiry { timer, late: Some(late), .. } = &event.what {
             all.entry(timer.class).or_default().push(*late);
         }
     }
