@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// A CPU that is woken at most so much before a timer expires is not woken again for it.
 const AT_ONCE_NS: u64 = 1_000_000;
 
-/// More than there was; less of it is negative.
+/// More than there was in the recording; less of it is negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Needed {
     /// CPUs woken by another one: an IPI and a round.
@@ -24,27 +24,17 @@ pub struct Needed {
 struct Awake {
     /// From when to when, for each CPU.
     spans: Vec<BTreeMap<u64, u64>>,
+    /// The same of rounds that are gone.
+    gone: Vec<BTreeMap<u64, u64>>,
     /// For how long one is that has nothing to do.
     shortly_ns: u64,
 }
 
 /// Where not all rounds of a recording are: whether one `stays`; and when each CPU wakes up beside
 /// them for a pinned timer of the wheel, in the place of those of `function`.
+///
+/// Where no round is gone that would have been there, all is as it was recorded.
 pub fn needed(
-    guest: &GuestWakeups,
-    rounds: &[Round],
-    stays: &dyn Fn(&Round) -> bool,
-    function: &str,
-    more: &[Vec<u64>],
-) -> Needed {
-    let then = replayed(guest, rounds, stays, function, more);
-    // The same of the recording itself: in what it is wrong there, it may be wrong twice.
-    let now = replayed(guest, rounds, &|_| true, "", &[]);
-    Needed { kicks: then.kicks - now.kicks, wakes: then.wakes - now.wakes }
-}
-
-/// Against what was recorded.
-fn replayed(
     guest: &GuestWakeups,
     rounds: &[Round],
     stays: &dyn Fn(&Round) -> bool,
@@ -65,20 +55,24 @@ fn replayed(
                 let next = after.find(|next| next.cpu == event.cpu).map(|next| &next.what);
                 let kicked = next == Some(&What::Ipi { to: *on });
                 let earlier = || before(guest, function, more, *on, event.at_ns, *due_ns);
-                if !kicked && awake.sleeps(*on, event.at_ns) && !earlier() {
+                let woken = awake.was_woken(*on, event.at_ns, *due_ns);
+                if !kicked && woken && awake.sleeps(*on, event.at_ns) && !earlier() {
                     needed.kicks += 1.0;
                     awake.wake(*on, event.at_ns);
                 }
             }
             What::Expiry { timer, wheel: Some(Wheel { cpu: home, pinned: false }), .. }
-                if moves && timer.function != function =>
+                if moves && timer.function != function && awake.sleeps_longer(event.at_ns) =>
             {
                 let at = event.at_ns;
                 let woken: Vec<u32> =
                     (0..guest.cpus).filter(|cpu| awake.expires(*cpu, at)).collect();
+                if woken.is_empty() {
+                    continue;
+                }
                 // Who is first among those that wake up for it is chance.
                 let away = woken.iter().filter(|cpu| *cpu != home).count();
-                let away = away as f64 / woken.len().max(1) as f64;
+                let away = away as f64 / woken.len() as f64;
                 needed.kicks += away - f64::from(u8::from(event.cpu != *home));
                 for cpu in woken {
                     if awake.sleeps(cpu, at) && !awake.woke_just_before(cpu, at) {
@@ -133,20 +127,20 @@ impl Awake {
         more: &[Vec<u64>],
     ) -> Awake {
         let mut spans = vec![BTreeMap::new(); guest.cpus as usize];
-        let mut gone = Vec::new();
+        let mut gone = spans.clone();
         for round in rounds {
             let from = guest.events.partition_point(|event| event.at_ns < round.woke_ns);
             let within = guest.events[from..].iter().take_while(|event| event.at_ns < round.end_ns);
             let idle = within.filter(|event| event.cpu == round.cpu && event.what == What::Idle);
             let idle = idle.last().map_or(round.end_ns, |event| event.at_ns);
-            match stays(round) {
-                true => _ = spans[round.cpu as usize].insert(round.woke_ns, idle),
-                false => gone.push(idle - round.woke_ns),
-            }
+            let of = if stays(round) { &mut spans } else { &mut gone };
+            of[round.cpu as usize].insert(round.woke_ns, idle);
         }
-        gone.sort_unstable();
-        let shortly_ns = gone.get(gone.len() / 2).copied().unwrap_or(0);
-        let mut awake = Awake { spans, shortly_ns };
+        let mut short: Vec<u64> =
+            gone.iter().flatten().map(|(woke, idle)| idle.saturating_sub(*woke)).collect();
+        short.sort_unstable();
+        let shortly_ns = short.get(short.len() / 2).copied().unwrap_or(0);
+        let mut awake = Awake { spans, gone, shortly_ns };
         for (cpu, times) in more.iter().enumerate() {
             times.iter().for_each(|at| awake.wake(cpu as u32, *at));
         }
@@ -161,6 +155,18 @@ impl Awake {
     fn last(&self, cpu: u32, at: u64) -> Option<(u64, u64)> {
         let span = self.spans[cpu as usize].range(..=at).next_back()?;
         Some((*span.0, *span.1))
+    }
+
+    /// By a round that is gone.
+    fn was_woken(&self, cpu: u32, from: u64, until: u64) -> bool {
+        let before = self.gone[cpu as usize].range(..until).next_back();
+        before.is_some_and(|(_, idle)| *idle > from)
+    }
+
+    /// The last round of a CPU is gone.
+    fn sleeps_longer(&self, at: u64) -> bool {
+        let last = |spans: &BTreeMap<u64, u64>| spans.range(..=at).next_back().map(|one| *one.0);
+        self.gone.iter().zip(&self.spans).any(|(gone, spans)| last(gone) > last(spans))
     }
 
     fn sleeps(&self, cpu: u32, at: u64) -> bool {
