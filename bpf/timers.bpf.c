@@ -12,7 +12,7 @@
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets of this kernel, written by the loader. */
-const volatile __u32 start_timer_at, start_expires_at, start_flags_at;
+const volatile __u32 start_timer_at, start_expires_at, start_flags_at, start_now_at;
 /* 0 where the kernel does not tell. */
 const volatile __u32 start_bucket_at;
 const volatile __u32 expire_timer_at, expire_function_at, expire_now_at;
@@ -152,6 +152,20 @@ static __always_inline int expired(int wheel)
 	return 0;
 }
 
+/* One that sleeps takes an interrupt, if nothing of its own is due before. */
+static __always_inline int set_elsewhere(void *ctx, const struct armed *timer)
+{
+	struct wake wake = {
+		.kind = WAKE_SET,
+		.flags = timer->flags,
+		.expires = timer->expires,
+		.bucket = timer->bucket,
+		.now = field_u64(ctx, start_now_at),
+	};
+
+	return timer->flags & WHEEL_DEFERRABLE ? 0 : tell(&wake);
+}
+
 SEC("tracepoint/timer/timer_start")
 int timer_start(void *ctx)
 {
@@ -161,7 +175,10 @@ int timer_start(void *ctx)
 		.bucket = start_bucket_at ? field_u64(ctx, start_bucket_at) : 0,
 	};
 
-	return start(ctx, field_u64(ctx, start_timer_at), 1, &now);
+	start(ctx, field_u64(ctx, start_timer_at), 1, &now);
+	if ((now.flags & WHEEL_CPU) != bpf_get_smp_processor_id())
+		set_elsewhere(ctx, &now);
+	return 0;
 }
 
 SEC("tracepoint/timer/timer_expire_entry")

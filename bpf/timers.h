@@ -26,6 +26,7 @@
 #define WAKE_WAKING	6	/* a task is woken: number; the name is who wakes it */
 #define WAKE_RUN	7	/* the idle task gives way to a task: number, name */
 #define WAKE_IPI	8	/* one is sent: number is the CPU that gets it */
+#define WAKE_SET	9	/* a timer of the wheel is set on another CPU: flags; jiffies */
 
 /* Interrupts without a handler of a device's. */
 #define WAKE_IRQ_TIMER		0
@@ -37,6 +38,8 @@
 
 /* Flags of a timer of the wheel (include/linux/timer.h). */
 #define WHEEL_DEFERRABLE	0x00080000
+#define WHEEL_PINNED		0x00100000
+#define WHEEL_CPU		0x0003ffff	/* on which it is */
 
 /* Something that wakes a CPU, or says why. */
 struct wake {

@@ -34,12 +34,12 @@ const SLACK: u64 = 20 * MS;
 /// what the wheel rounds that up by.
 const WINDOW: u64 = (500 + 32) * MS / 8;
 
-fn sample<'a>(results: &'a Results, name: &str) -> &'a Sample {
-    &results.cell("idle", mode(name)).unwrap().samples()[0]
+pub fn sample<'a>(results: &'a Results, load: &str, name: &str) -> &'a Sample {
+    &results.cell(load, mode(name)).unwrap().samples()[0]
 }
 
 /// How many wake-ups the guests' pCPU has in a second.
-fn wake_ups(sample: &Sample) -> f64 {
+pub fn wake_ups(sample: &Sample) -> f64 {
     sample.pcpus[1].wake_ups as f64 * 1e9 / sample.duration_ns.unwrap() as f64
 }
 
@@ -56,11 +56,11 @@ fn idle_guests_wake_their_pcpu_together() {
         results::read(&fs::read_to_string(file).unwrap()).unwrap()
     });
     let [[few, many], [few_together, together]] = ["paratick", "paratick+coalesce"]
-        .map(|name| [&all[0], &all[1]].map(|results| wake_ups(sample(results, name))));
+        .map(|name| [&all[0], &all[1]].map(|results| wake_ups(sample(results, "idle", name))));
     println!("{few} to {many}; {few_together} to {together}");
     // Of one run: 28 more, for 51.
     assert!((together - few_together) * 4.0 <= (many - few) * 3.0);
-    let exits = |name| sample(&all[1], name).exits.as_ref().unwrap().total as f64;
+    let exits = |name| sample(&all[1], "idle", name).exits.as_ref().unwrap().total as f64;
     assert!(exits("paratick+coalesce") <= exits("paratick") * 1.1);
 }
 
@@ -68,7 +68,7 @@ fn idle_guests_wake_their_pcpu_together() {
 /// windows.
 pub fn all_late(guest: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> (u64, u64) {
     let late = guest.events.iter().filter_map(|event| match &event.what {
-        What::Expiry { timer, late: Some(late) } if of(timer) => Some(late),
+        What::Expiry { timer, late: Some(late), .. } if of(timer) => Some(late),
         _ => None,
     });
     late.fold((0, 0), |(most, beyond), Late { ns, allowed_ns }| {

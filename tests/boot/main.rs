@@ -35,4 +35,5 @@ mod support;
 mod timerlat;
 mod transitions;
 mod tune;
+mod user_timers;
 mod vmm;

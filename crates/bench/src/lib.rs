@@ -4,6 +4,7 @@
 mod environment;
 mod isolated;
 pub mod latency;
+mod lateness;
 pub mod noise;
 pub mod prepared;
 mod runner;

@@ -45,7 +45,11 @@ pub fn runs_natively(boot: Boot, plan: &Plan) -> bool {
 fn runs(boot: Boot, plan: &Plan) -> u64 {
     let again =
         [counts_idle_entries(boot, plan), records_halts(boot, plan), runs_natively(boot, plan)];
-    let again = again.into_iter().chain([plan.records_wakeups]).filter(|again| *again).count();
+    let again = again
+        .into_iter()
+        .chain([plan.records_wakeups, plan.records_lateness])
+        .filter(|again| *again)
+        .count();
     per_guest(plan) + (again * plan.workloads.len()) as u64
 }
 

@@ -2,7 +2,7 @@
 //! Guests on one host of the lab's (or on this machine), with everything that counts switched on.
 
 use super::{
-    isolated, sample,
+    isolated, lateness, sample,
     schedule::{counts_idle_entries, records_halts, runs_natively, Measured, Worker},
     settings::Settings,
     verify,
@@ -119,6 +119,14 @@ impl HostWorker<'_> {
         if plan.records_wakeups && hung.is_none() {
             let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
             problems.extend(record_wakeups(&on.host, &guests[0], &agent, last, ran)?);
+        }
+        if plan.records_lateness && hung.is_none() {
+            let last = samples.iter_mut().filter(|(_, sample)| sample.repeat == plan.repeats);
+            for (workload, sample) in last {
+                let late = lateness::of_all(&on.host, &guests, &agent, workload)?;
+                late.map_or_else(|fault| problems.push(fault), |late| sample.late = late);
+                ran();
+            }
         }
         let mut idle_entries = Vec::new();
         for run in once_more(counts_idle_entries(boot, &plan)) {

@@ -27,7 +27,7 @@ use paratick_machine::{
 use std::{thread, time::Duration};
 
 /// Wall-clock limit of one run; the longest, on 64 emulated vCPUs, take some minutes.
-const RUN_LIMIT: Duration = Duration::from_secs(900);
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(900);
 /// Where a program finds its input in the guest, as $DIR, and where it runs: in memory.
 const FOLDER: &str = "/tmp/paratick";
 
@@ -110,7 +110,7 @@ pub fn all(
 
 /// How long guests are left alone before the window of all, so that the last one's boot is over;
 /// virtual in the lab.
-const QUIET: Duration = Duration::from_secs(3);
+pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 /// Runs each of the plan's workloads in one window of all guests and of the host's CPUs, which the
 /// first guest opens.  Where it is `idle`, the others have nothing to do.
@@ -154,7 +154,7 @@ pub fn in_one_window(
 }
 
 /// Starts a workload that is not `idle` in guests, without a window; tells its processes.
-fn in_background<'a>(
+pub(super) fn in_background<'a>(
     guests: &'a [Guest],
     agent: &str,
     workload: &PlannedWorkload,
@@ -197,7 +197,7 @@ impl Completed {
     }
 }
 
-fn failed(workload: &PlannedWorkload, doing: Doing, why: String) -> Fault {
+pub(super) fn failed(workload: &PlannedWorkload, doing: Doing, why: String) -> Fault {
     let workload = workload.workload.clone();
     Fault::Workload { workload, doing, why }
 }
@@ -304,9 +304,9 @@ pub fn native(
 }
 
 /// What a guest said; the text is why its workload failed.
-type Attempt<T> = std::result::Result<T, String>;
+pub(super) type Attempt<T> = std::result::Result<T, String>;
 
-fn in_each<T: Send>(
+pub(super) fn in_each<T: Send>(
     guests: &[Guest],
     what: impl Fn(&Guest) -> Result<Attempt<T>> + Sync,
 ) -> Result<Attempt<Vec<T>>> {

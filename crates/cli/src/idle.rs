@@ -277,7 +277,7 @@ impl Report<'_> {
         Report {
             schema: SCHEMA,
             offenders: offenders(&rounds),
-            lateness: lateness(guest),
+            lateness: lateness([guest]),
             saving: args.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
             counted: None,
             advice: advice(&rounds),

@@ -76,6 +76,9 @@ pub struct Idle {
     /// one offset for each guest), slack (a tenth of a second) or accuracy (a quarter)
     #[arg(long, value_name = "HOW")]
     timers: Option<sets::Timers>,
+    /// Record how late timers are, too, in all guests, after each window
+    #[arg(long)]
+    lateness: bool,
     /// Measure less: fewer guests, for a shorter time
     #[arg(long)]
     quick: bool,
@@ -133,7 +136,7 @@ pub fn idle(options: Idle) -> Result<ExitCode> {
     };
     let guests = options.guests.as_deref().unwrap_or(guests);
     once(guests, "number of guests", "--guests")?;
-    let sets = sets::idle(guests, options.timers, scale);
+    let sets = sets::idle(guests, options.timers, options.lateness, scale);
     Bench::new(options.common, "idle", sets, Written::Folder)?.run()
 }
 

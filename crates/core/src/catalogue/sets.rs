@@ -149,8 +149,8 @@ impl std::str::FromStr for Timers {
 
 /// Guests of one vCPU that do nothing but what `timers` says, all on one pCPU: the sentence of
 /// fifty guests in "Getting maximum mileage out of tickless" (OLS 2007, section 1), a set for each
-/// number of guests.
-pub fn idle(guests: &[u32], timers: Option<Timers>, scale: Scale) -> Vec<Set> {
+/// number of guests.  `lateness`: how late their timers are is recorded, too.
+pub fn idle(guests: &[u32], timers: Option<Timers>, lateness: bool, scale: Scale) -> Vec<Set> {
     let window = match scale {
         Scale::Quick => IDLE_WINDOW[1],
         Scale::Full => IDLE_WINDOW[0],
@@ -162,7 +162,7 @@ pub fn idle(guests: &[u32], timers: Option<Timers>, scale: Scale) -> Vec<Set> {
     let set = |&guests: &u32| {
         let planned = PlannedWorkload::of(known, window);
         let plan = Plan::new(1, ticks.clone(), [planned], 1, 1);
-        let plan = Plan { guests, one_window: true, ..plan };
+        let plan = Plan { guests, one_window: true, records_lateness: lateness, ..plan };
         let each = f64::from(guests);
         Set {
             takes: Some(CpuTime::of(6.0 + 4.5 * each, 0.8 * each)),
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn idle_guests_may_have_timers_of_the_agent_s() {
         for name in Timers::ALL {
-            let [set] = &idle(&[3], Some(name.parse().unwrap()), Scale::Quick)[..] else {
+            let [set] = &idle(&[3], Some(name.parse().unwrap()), false, Scale::Quick)[..] else {
                 panic!("one number of guests")
             };
             assert_eq!(set.name, format!("idle-3-{name}"));

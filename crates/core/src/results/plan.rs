@@ -59,6 +59,9 @@ pub struct Plan {
     /// What wakes it is recorded in each guest, after the last run of each workload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_wakeups: bool,
+    /// How late timers are is recorded in all guests, after the last run of each workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub records_lateness: bool,
 }
 
 /// A timer on each CPU that expires again and again (kernel/series/lab).

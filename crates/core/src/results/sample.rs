@@ -3,7 +3,11 @@
 
 use super::problem::Fault;
 use crate::{
-    exits::Counts, interrupts::Interrupts, noise::NoiseSample, pcpu::Pcpu, wakeups::Woken,
+    exits::Counts,
+    interrupts::Interrupts,
+    noise::NoiseSample,
+    pcpu::Pcpu,
+    wakeups::{self, Lateness, Woken},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +52,10 @@ pub struct Sample {
     /// What woke the guest in another run of the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken: Option<Woken>,
+    /// How late the timers of all guests were, in a window after that; empty where they were not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub late: BTreeMap<wakeups::Class, Lateness>,
     /// What the workload itself reports, by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,

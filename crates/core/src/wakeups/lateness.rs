@@ -2,11 +2,11 @@
 //! How late timers are, by what they allow.
 
 use super::recording::{Class, GuestWakeups, Late, What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Of all timers of a class whose start was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
     pub expiries: u64,
     /// Before the time that was asked for.
@@ -18,13 +18,17 @@ pub struct Lateness {
     pub beyond_ns: Option<u64>,
 }
 
-/// In the window of the recording, with the tick's own.
-pub fn lateness(guest: &GuestWakeups) -> BTreeMap<Class, Lateness> {
-    let window = guest.begin_ns..guest.end_ns;
+/// Of all guests together, in the windows of their recordings, with the tick's own.
+pub fn lateness<'a>(
+    guests: impl IntoIterator<Item = &'a GuestWakeups>,
+) -> BTreeMap<Class, Lateness> {
     let mut all: BTreeMap<Class, Vec<Late>> = BTreeMap::new();
-    for event in guest.events.iter().filter(|event| window.contains(&event.at_ns)) {
-        if let What::Expiry { timer, late: Some(late) } = &event.what {
-            all.entry(timer.class).or_default().push(*late);
+    for guest in guests {
+        let window = guest.begin_ns..guest.end_ns;
+        for event in guest.events.iter().filter(|event| window.contains(&event.at_ns)) {
+            if let What::Expiry { timer, late: Some(late), .. } = &event.what {
+                all.entry(timer.class).or_default().push(*late);
+            }
         }
     }
     all.into_iter().map(|(class, late)| (class, of(&late))).collect()

@@ -3,6 +3,7 @@
 //! recorded expiries, replayed.
 
 use super::{
+    others::needed,
     recording::{Class, GuestWakeups, Irq, Jiffies, What},
     rounds::{exits, Round, Source},
 };
@@ -19,8 +20,8 @@ pub enum Move {
 /// The exits that would be left of the whole guest if all timers of this function were; none where
 /// the recording does not tell.
 ///
-/// Each timer is started again when it expires, for the same time as before.  What others do later
-/// because it expires later is not known here.
+/// Each timer is started again when it expires, for the same time as before.  Others that had been
+/// served with it wake CPUs of their own; what they do later for it is not known here.
 pub fn left_if_moved(
     guest: &GuestWakeups,
     rounds: &[Round],
@@ -45,7 +46,8 @@ pub fn left_if_moved(
     };
     let sum = |of: &[&Round]| of.iter().flat_map(|round| round.exits.values()).sum::<u64>() as f64;
 
-    let (mut fires, mut wakes, mut before) = (0, 0, 0);
+    let (mut fires, mut before) = (0, 0);
+    let mut wakes: Vec<Vec<u64>> = Vec::new();
     for cpu in 0..guest.cpus {
         let its: Vec<&Round> = rounds.iter().filter(|round| round.cpu == cpu).collect();
         let times: Vec<u64> =
@@ -53,10 +55,11 @@ pub fn left_if_moved(
         before += times.len() as u64;
         let ticks = ticks_in(guest, cpu, its.iter().filter(|round| !ends(round)));
         let (fired, woken) = match jiffies {
-            None => (deferred(&times, &ticks, guest.end_ns), 0),
+            None => (deferred(&times, &ticks, guest.end_ns), Vec::new()),
             Some(jiffies) => rounded(&times, &ticks, jiffies, cpu, guest.end_ns),
         };
-        (fires, wakes) = (fires + fired, wakes + woken);
+        fires += fired;
+        wakes.push(woken);
     }
     let ended: Vec<&Round> = rounds.iter().filter(ends).collect();
     let woken = ended.iter().filter(|round| !round.goes_on).count();
@@ -64,9 +67,15 @@ pub fn left_if_moved(
     let passed: Vec<&Round> =
         rounds.iter().filter(|round| of(round) && round.passed_on && !round.goes_on).collect();
     let each = |of: f64, number: usize| of / number.max(1) as f64;
+    let a_wake_up = each(sum(&ended), woken);
+    let more = needed(guest, rounds, &|round| !ends(&round), function, &wakes);
+    let kicked: Vec<&Round> =
+        rounds.iter().filter(|round| round.passed_on && !round.goes_on && !of(round)).collect();
+    let a_kick = if kicked.is_empty() { a_wake_up } else { each(sum(&kicked), kicked.len()) };
     let left = exits(rounds) as f64 - sum(&ended) - sum(&passed)
-        + wakes as f64 * each(sum(&ended), woken)
-        + fires as f64 * each(sum(&passed), before as usize);
+        + (wakes.iter().flatten().count() as f64 + more.wakes) * a_wake_up
+        + fires as f64 * each(sum(&passed), before as usize)
+        + more.kicks * (1.0 + a_kick);
     Some(left)
 }
 
@@ -111,10 +120,10 @@ fn deferred(times: &[u64], ticks: &[u64], end: u64) -> u64 {
     fires
 }
 
-/// How often a chain of timers expires if each is rounded, and how often it wakes its CPU.
-fn rounded(times: &[u64], ticks: &[u64], jiffies: Jiffies, cpu: u32, end: u64) -> (u64, u64) {
-    let Some(first) = times.first().copied() else { return (0, 0) };
-    let (mut fires, mut wakes) = (0, 0);
+/// How often a chain of timers expires if each is rounded, and when it wakes its CPU.
+fn rounded(times: &[u64], ticks: &[u64], jiffies: Jiffies, cpu: u32, end: u64) -> (u64, Vec<u64>) {
+    let (mut fires, mut wakes) = (0, Vec::new());
+    let Some(first) = times.first().copied() else { return (fires, wakes) };
     let mut sleeps = sleeps(times);
     // As if it had been started as long before as the second one was.
     let before = times.get(1).map_or(0, |second| second - first);
@@ -123,7 +132,7 @@ fn rounded(times: &[u64], ticks: &[u64], jiffies: Jiffies, cpu: u32, end: u64) -
         fires += 1;
         let next = ticks.partition_point(|tick| *tick < due);
         let shared = ticks.get(next).is_some_and(|tick| tick - due < jiffies.jiffy_ns());
-        wakes += u64::from(!shared);
+        wakes.extend((!shared).then_some(due));
         match sleeps.next() {
             Some(sleep) => due = jiffies.rounded(due + sleep, due, cpu),
             None => break,
@@ -199,7 +208,7 @@ mod tests {
         let expiry = |(at_ns, _): &(u64, &Timer)| Event {
             cpu: 0,
             at_ns: at_ns + 1000,
-            what: What::Expiry { timer: tick.clone(), late: None },
+            what: What::Expiry { timer: tick.clone(), late: None, wheel: None },
         };
         let at = |ns| crate::noise::Instant { tsc: ns, ns };
         let guest = GuestWakeups {

@@ -54,6 +54,9 @@ pub enum What {
         /// None where its start was not seen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         late: Option<Late>,
+        /// None of high resolution, and where its start was not seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wheel: Option<Wheel>,
     },
     /// A work is queued.
     Work {
@@ -73,6 +76,20 @@ pub enum What {
     Ipi {
         to: u32,
     },
+    /// A timer of the wheel is set on another CPU.
+    Set {
+        on: u32,
+        /// When it is due by CLOCK_MONOTONIC, or up to a jiffy later.
+        due_ns: u64,
+    },
+}
+
+/// Where a timer of the wheel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wheel {
+    pub cpu: u32,
+    /// No other CPU may expire it.
+    pub pinned: bool,
 }
 
 /// By how much a timer expired after the time that was asked for.

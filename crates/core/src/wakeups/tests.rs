@@ -62,7 +62,7 @@ fn timer(function: &str, process: Option<(u32, &str)>) -> Timer {
 }
 
 fn expiry(timer: &Timer) -> What {
-    What::Expiry { timer: timer.clone(), late: None }
+    What::Expiry { timer: timer.clone(), late: None, wheel: None }
 }
 
 fn irq(irq: Irq) -> What {

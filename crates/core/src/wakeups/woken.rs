@@ -65,7 +65,7 @@ impl Woken {
         let is_sampler = |timer: &Timer| timer.function == SAMPLER;
         let mut sampled: Option<Sampled> = None;
         for event in within() {
-            let What::Expiry { timer, late } = &event.what else { continue };
+            let What::Expiry { timer, late, .. } = &event.what else { continue };
             if is_sampler(timer) {
                 // Not from the offenders, who begin when their CPU wakes up: a busy one does not.
                 let sampled = sampled.get_or_insert_default();

@@ -3,11 +3,11 @@
 
 use super::raw::{
     Wake, WAKE_DEVICE, WAKE_HRTIMER, WAKE_IDLE, WAKE_IPI, WAKE_IRQ, WAKE_IRQ_ASYNC_PF,
-    WAKE_IRQ_CALL, WAKE_IRQ_RESCHEDULE, WAKE_IRQ_TICK, WAKE_IRQ_TIMER, WAKE_RUN, WAKE_WAKING,
-    WAKE_WHEEL, WAKE_WORK, WHEEL_DEFERRABLE,
+    WAKE_IRQ_CALL, WAKE_IRQ_RESCHEDULE, WAKE_IRQ_TICK, WAKE_IRQ_TIMER, WAKE_RUN, WAKE_SET,
+    WAKE_WAKING, WAKE_WHEEL, WAKE_WORK, WHEEL_CPU, WHEEL_DEFERRABLE, WHEEL_PINNED,
 };
 use crate::{bpf::name, symbols::Symbols};
-use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What, Wheel};
 use std::collections::BTreeMap;
 
 /// Where timers were started, by the number of the stack in their records.
@@ -61,10 +61,11 @@ pub fn gather(records: &[Wake], starts: &Starts, symbols: &Symbols) -> Vec<Event
     }
     let mut events: Vec<Event> = records
         .iter()
-        .map(|one| {
+        .filter_map(|one| {
             let again = known.get(&one.timer).filter(|again| again.function == one.function);
             let armed = if one.known == 0 { again.copied().unwrap_or(one) } else { one };
-            Event { cpu: one.cpu, at_ns: one.at_ns, what: what(one, armed, starts, symbols, hz) }
+            let what = what(one, armed, starts, symbols, hz)?;
+            Some(Event { cpu: one.cpu, at_ns: one.at_ns, what })
         })
         .collect();
     // Each CPU's are in order already.
@@ -72,10 +73,16 @@ pub fn gather(records: &[Wake], starts: &Starts, symbols: &Symbols) -> Vec<Event
     events
 }
 
-/// `armed` tells of a timer's start.
-fn what(one: &Wake, armed: &Wake, starts: &Starts, symbols: &Symbols, hz: Option<u64>) -> What {
+/// `armed` tells of a timer's start.  None where it is not known when it is due.
+fn what(
+    one: &Wake,
+    armed: &Wake,
+    starts: &Starts,
+    symbols: &Symbols,
+    hz: Option<u64>,
+) -> Option<What> {
     let text = || name(one.name_low, one.name_high);
-    match one.kind {
+    Some(match one.kind {
         WAKE_IDLE => What::Idle,
         WAKE_IRQ => What::Irq { irq: irq(one.number) },
         WAKE_DEVICE => What::Device { name: text() },
@@ -87,13 +94,27 @@ fn what(one: &Wake, armed: &Wake, starts: &Starts, symbols: &Symbols, hz: Option
                 start: starts.get(&armed.stack).cloned(),
             },
             late: late(one, hz),
+            wheel: wheel(armed),
         },
         WAKE_WORK => What::Work { function: symbols.name(one.function) },
         WAKE_WAKING => What::Waking { task: one.number, by: text() },
         WAKE_RUN => What::Run { task: one.number, name: text() },
         WAKE_IPI => What::Ipi { to: one.number },
+        WAKE_SET => {
+            let jiffies = one.expires.max(one.bucket).saturating_sub(one.now);
+            let due_ns = one.at_ns + jiffies * 1_000_000_000 / hz?;
+            What::Set { on: one.flags & WHEEL_CPU, due_ns }
+        }
         kind => unreachable!("a record of kind {kind}, of our own program"),
-    }
+    })
+}
+
+fn wheel(armed: &Wake) -> Option<Wheel> {
+    let is_known = armed.kind == WAKE_WHEEL && armed.known != 0;
+    is_known.then(|| Wheel {
+        cpu: armed.flags & WHEEL_CPU,
+        pinned: armed.flags & (WHEEL_PINNED | WHEEL_DEFERRABLE) != 0,
+    })
 }
 
 fn irq(number: u32) -> Irq {

@@ -41,6 +41,7 @@ const FIELDS: &[Field] = &[
     ("start_timer_at", "timer/timer_start", "timer", 8),
     ("start_expires_at", "timer/timer_start", "expires", 8),
     ("start_flags_at", "timer/timer_start", "flags", 4),
+    ("start_now_at", "timer/timer_start", "now", 8),
     ("expire_timer_at", "timer/timer_expire_entry", "timer", 8),
     ("expire_function_at", "timer/timer_expire_entry", "function", 8),
     ("expire_now_at", "timer/timer_expire_entry", "now", 8),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{
     gather::{gather, jiffies, start, Starts},
-    raw::{Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_WHEEL, WHEEL_DEFERRABLE},
+    raw::{
+        Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_SET, WAKE_WHEEL, WHEEL_DEFERRABLE,
+        WHEEL_PINNED,
+    },
 };
 use crate::symbols::Symbols;
-use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What};
+use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What, Wheel};
 
 fn wake(kind: u32, at_ns: u64) -> Wake {
     // SAFETY: plain numbers.
@@ -91,6 +94,38 @@ fn workers_of_the_kernel_are_one_and_the_idle_task_is_nobody() {
     let found = timers(&[worker, idle]);
     assert_eq!(found[0].process, Some(Process { pid: None, name: "kworker".into() }));
     assert_eq!(found[1].process, None);
+}
+
+#[test]
+fn a_timer_that_is_set_on_another_cpu_is_due_there_when_its_bucket_is() {
+    let set = Wake { flags: 3, expires: 1_010, bucket: 1_016, now: 1_000, ..wake(WAKE_SET, 7) };
+    let told = |records: &[Wake]| {
+        let found = gather(records, &Starts::new(), &Symbols::parse(""));
+        let set = |event: &&Event| matches!(event.what, What::Set { .. });
+        found.iter().find(set).map(|event| event.what.clone())
+    };
+    // 250 jiffies a second.
+    let all = [set, wheel(0, 1_000, 999), wheel(1_000_000_000, 1_250, 1_250)];
+    assert_eq!(told(&all), Some(What::Set { on: 3, due_ns: 64_000_007 }));
+    // Before Linux 6.4 nobody tells of buckets.
+    let old = [Wake { bucket: 0, ..set }, all[1], all[2]];
+    assert_eq!(told(&old), Some(What::Set { on: 3, due_ns: 40_000_007 }));
+    assert_eq!(told(&[set]), None, "how long a jiffy is, is not known");
+}
+
+#[test]
+fn a_timer_that_is_not_pinned_may_expire_on_another_cpu_than_its_own() {
+    let found = |one| match gather(&[one], &Starts::new(), &Symbols::parse(""))[0].what {
+        What::Expiry { wheel, .. } => wheel,
+        ref other => panic!("{other:?}"),
+    };
+    let on = |cpu, pinned| Some(Wheel { cpu, pinned });
+    let one = Wake { cpu: 1, ..wheel(1, 5, 5) };
+    assert_eq!(found(Wake { flags: 0x40_0002, ..one }), on(2, false));
+    assert_eq!(found(Wake { flags: WHEEL_PINNED | 1, ..one }), on(1, true));
+    assert_eq!(found(Wake { flags: WHEEL_DEFERRABLE | 1, ..one }), on(1, true));
+    assert_eq!(found(Wake { known: 0, ..one }), None);
+    assert_eq!(found(Wake { known: 1, ..wake(WAKE_HRTIMER, 3) }), None);
 }
 
 #[test]

@@ -33,7 +33,12 @@ pub fn section(selection: &Selection) -> Option<Section> {
         let hz = crowd.hz.map_or("unknown".to_string(), |hz| hz.0.to_string());
         section.heading(format!("idle-{hz}"), format!("Idle guests{}", at(&crowd)));
         section.blocks.push(figure(&crowd, &hz));
-        let more = [crowd::slopes(&crowd), crowd::together(&crowd), crowd::causes(&crowd)];
+        let more = [
+            crowd::slopes(&crowd),
+            crowd::together(&crowd),
+            crowd::late(&crowd),
+            crowd::causes(&crowd),
+        ];
         let more = more.into_iter().filter(|table| !table.is_empty());
         more.for_each(|table| section.table(table));
     }

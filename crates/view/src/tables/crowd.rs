@@ -5,6 +5,7 @@ use crate::{
     change::{self, Change},
     number::{self, count, decimal},
     table::Table,
+    tables::wakeups,
 };
 use paratick_core::{
     cause::Cause,
@@ -14,7 +15,7 @@ use paratick_core::{
 };
 
 pub fn tables(crowd: &Crowd) -> Vec<Table> {
-    let tables = [rates, slopes, together, causes];
+    let tables = [rates, slopes, together, late, causes];
     tables.iter().map(|table| table(crowd)).filter(|table| !table.is_empty()).collect()
 }
 
@@ -127,6 +128,34 @@ pub fn together(crowd: &Crowd) -> Table {
         "Fewer for each of many guests: they grow less than linearly. One wake-up may serve \
          several guests, and the host's own tick goes on for all of them together while they keep \
          its CPU from longer sleep. In brackets: fewer than 4 boots of either.",
+    );
+    table
+}
+
+/// How late the last of many is.
+pub fn late(crowd: &Crowd) -> Table {
+    let caption = format!("How late timers of all guests are{}", at(crowd));
+    let columns = ["Guests, class", "Expiries", "Early", "Late, median", "at most", "Beyond"];
+    let mut table = Table::new(caption, columns);
+    for mode in crowd.modes() {
+        let cells = crowd.cells(mode).into_iter();
+        let samples = cells
+            .flat_map(|(guests, cell)| cell.samples().iter().map(move |sample| (guests, sample)));
+        let recorded: Vec<_> = samples.filter(|(_, sample)| !sample.late.is_empty()).collect();
+        if recorded.is_empty() {
+            continue;
+        }
+        table.group(mode.to_string());
+        for (guests, sample) in recorded {
+            for (class, late) in &sample.late {
+                table.row(format!("{guests}, {class}"), wakeups::late_cells(late));
+            }
+        }
+    }
+    table.note(
+        "In a window of their own, of each boot. Late: after the time that was asked for; timers \
+         of the wheel in full jiffies. Beyond: by how much one was later than its slack, or than \
+         where the wheel rounds it to; windows of halts allow more.",
     );
     table
 }

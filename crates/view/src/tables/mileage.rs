@@ -162,10 +162,12 @@ pub fn clocks(all: &Mileage) -> Table {
         for mode in [TickMode::TicklessStop, TickMode::Tickless] {
             let who = number::plural(vcpus as usize, "vCPU");
             table.group(format!("Here, {who}, {}", mode.name()));
-            for device in CLOCK_DEVICES.map(|row| row.device) {
-                let row = all.row(Rung { vcpus, ..rung(device, mode) });
+            let rows = CLOCK_DEVICES
+                .map(|row| (row.name, all.row(Rung { vcpus, ..rung(row.device, mode) })));
+            // Somebody may have left the mode out.
+            for (name, row) in rows.iter().filter(|_| rows.iter().any(|(_, row)| row.is_some())) {
                 let cells = row.map(|row| cells(row, &LADDER));
-                table.row(device.name(), cells.unwrap_or(none(&LADDER)));
+                table.row(*name, cells.unwrap_or(none(&LADDER)));
             }
         }
     }

@@ -150,14 +150,7 @@ pub fn lateness(all: &BTreeMap<timers::Class, Lateness>) -> Table {
     let columns = ["Class", "Expiries", "Early", "Late, median", "at most", "Beyond"];
     let mut table = Table::new("How late timers were", columns);
     for (class, late) in all {
-        let cells = [
-            count(late.expiries as f64),
-            count(late.early as f64),
-            nanos(late.median_ns),
-            nanos(late.most_ns),
-            or_nothing(late.beyond_ns, nanos),
-        ];
-        table.row(class.to_string(), cells);
+        table.row(class.to_string(), late_cells(late));
     }
     table.note(
         "Late: after the time that was asked for; timers of the wheel in full jiffies. Beyond: by \
@@ -165,6 +158,16 @@ pub fn lateness(all: &BTreeMap<timers::Class, Lateness>) -> Table {
          scheduler's tick is among them.",
     );
     table
+}
+
+pub fn late_cells(late: &Lateness) -> [String; 5] {
+    [
+        count(late.expiries as f64),
+        count(late.early as f64),
+        nanos(late.median_ns),
+        nanos(late.most_ns),
+        or_nothing(late.beyond_ns, nanos),
+    ]
 }
 
 /// What more slack would save, and where that was tried, what it saved.
