@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What osnoise says in a guest whose host tells it of its exits, and what KVM tells the host.
 
-use crate::support::{base_kernel, guest_on, host_for, kernel, sh, text, workload};
+use crate::{
+    noise::quiet_pair,
+    support::{base_kernel, guest_on, host_for, kernel, sh, text, workload},
+};
 use paratick_bench::noise::NoiseRecorder;
 use paratick_core::noise::{Absence, Class};
 use paratick_machine::{guest::Guest, host::Host};
@@ -117,12 +120,12 @@ fn up_to_the_end(gaps: &[Gap], exits: &[i64]) -> (u64, u64) {
 }
 
 /// Each gap's parts add up, each exit is in the gap in which it was and has a reason if it was for
-/// a timer, and what stock osnoise calls hardware is gone.
+/// a timer, and what stock osnoise calls hardware is gone: the emulator's CPUs do not wait for each
+/// other here.
 #[test]
 fn each_gap_is_split_and_each_exit_is_in_one() {
     for (mode, fewest) in [("tickless", 300), ("paratick", 150)] {
-        let host = host_for(kernel(), 1, &[]);
-        let guest = guest_on(&host, kernel(), 1, mode, &[]);
+        let (host, guest) = quiet_pair(kernel(), 1, mode, None);
         watch_exits(&host);
         let trace = osnoise(&guest);
         let exits = exits(&host);
@@ -147,7 +150,11 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
         let timers = if mode == "tickless" { 150..=300 } else { 0..=25 };
         assert!(timers.contains(&arms) && timers.contains(&expiries) && stops == 0, "{mode}");
         assert!((150..=300).contains(&ticks), "{mode}");
-        assert!(hardware * 20 <= gaps.len(), "{mode}: {hardware} of {}", gaps.len());
+        for gap in gaps.iter().filter(|gap| gap.is_hardware_s()) {
+            println!("hardware: {:?} after {} cycles", gap.fields, gap.tsc - gaps[0].tsc);
+        }
+        // A look of the scheduler's for another thread may be as long.
+        assert!(hardware <= 3, "{mode}: {hardware}");
         assert!(trace.contains("STEAL"), "{}", &trace[..2000]);
         guest.shutdown().unwrap();
         host.shutdown().unwrap();
