@@ -111,7 +111,7 @@ fn what(
 
 fn wheel(armed: &Wake) -> Option<Wheel> {
     let is_known = armed.kind == WAKE_WHEEL && armed.known != 0;
-    is_known.then(|| Wheel {
+    is_known.then_some(Wheel {
         cpu: armed.flags & WHEEL_CPU,
         pinned: armed.flags & (WHEEL_PINNED | WHEEL_DEFERRABLE) != 0,
     })
