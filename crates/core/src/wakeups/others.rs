@@ -275,14 +275,14 @@ mod tests {
                 (1, at, &[pinned(last, 1)]),
             ])
         };
-        let told = without_mine(of(&[set.clone()], "set", 598), &[]);
+        let told = without_mine(of(std::slice::from_ref(&set), "set", 598), &[]);
         assert_eq!(told, kicks(0.0), "it was never seen asleep before");
         let awake_once = |set: &[What], last: &str, at| {
             let (guest, mut rounds) = of(set, last, at);
             rounds[1].timers.clear();
             (guest, rounds)
         };
-        let found = |last, at| without_mine(awake_once(&[set.clone()], last, at), &[]);
+        let found = |last, at| without_mine(awake_once(std::slice::from_ref(&set), last, at), &[]);
         assert_eq!(found("set", 598), kicks(1.0));
         assert_eq!(found("other", 300), kicks(0.0), "it wakes up before");
         assert_eq!(found("mine", 300), kicks(1.0));
@@ -291,9 +291,12 @@ mod tests {
         assert_eq!(without_mine(awake_once(&ipi, "set", 598), &[]), kicks(0.0));
         // Rounded to half a second, which is before.
         let more = [Vec::new(), vec![500 * MS]];
-        assert_eq!(without_mine(awake_once(&[set.clone()], "set", 598), &more), kicks(0.0));
+        assert_eq!(
+            without_mine(awake_once(std::slice::from_ref(&set), "set", 598), &more),
+            kicks(0.0)
+        );
         // It is awake.
-        let mut busy = awake_once(&[set.clone()], "set", 598);
+        let mut busy = awake_once(std::slice::from_ref(&set), "set", 598);
         busy.1[1].end_ns = 400 * MS;
         busy.0.events.retain(|event| event.what != What::Idle || event.at_ns != 51 * MS);
         assert_eq!(without_mine(busy, &[]), kicks(0.0));
