@@ -18,7 +18,7 @@ const SECONDS: u64 = 4;
 /// A file for each number of guests.
 pub fn idle() -> Vec<Results> {
     let mut noise = Noise(11);
-    let sets = sets::idle(&GUESTS, None, Scale::Quick).into_iter();
+    let sets = sets::idle(&GUESTS, None, false, Scale::Quick).into_iter();
     sets.map(|set| {
         let guests = set.plan.guests;
         let bench = Bench { name: "idle", vcpus: 1, guests, cost: None };
