@@ -103,15 +103,15 @@ const SPREAD_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/ba
 const SPREAD: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spread");
 
 /// A guest in `paratick` whose busy CPUs balance for idle ones, or kick one of them.
-fn guest_that(host: &Host, balances: bool, append: &[&str]) -> Guest {
-    let guest = guest_on(host, kernel(), CPUS, "paratick", append);
+fn guest_that(host: &Host, cpus: u32, balances: bool, append: &[&str]) -> Guest {
+    let guest = guest_on(host, kernel(), cpus, "paratick", append);
     let feature = if balances { "VIRTUAL_TICK_ILB" } else { "NO_VIRTUAL_TICK_ILB" };
     let switch = format!("echo {feature} >/sys/kernel/debug/sched/features");
     assert_eq!(guest.exec(sh(&switch)).unwrap().code, 0);
     guest
 }
 
-/// Counts kicks of idle CPUs for half a second, in which one CPU computes.
+/// Counts kicks of idle CPUs for a while, in which one CPU computes.
 const KICKS: &str = r"
     cd /sys/kernel/tracing
     while :; do :; done &
@@ -123,9 +123,9 @@ const KICKS: &str = r"
 /// A CPU with one task looks for load to balance in its tick, and finds none.
 #[test]
 fn no_idle_cpu_is_woken_to_look_for_load() {
-    let host = host_for(kernel(), CPUS, &[]);
+    let host = host_for(kernel(), 2, &[]);
     let kicks = [false, true].map(|balances| {
-        let guest = guest_that(&host, balances, &[]);
+        let guest = guest_that(&host, 2, balances, &[]);
         let kicks: u64 = said(&guest, KICKS).parse().unwrap();
         let causes = busy_ticks(&host, &guest).causes;
         println!("busy CPUs balance: {balances}; {kicks} kicks, {causes:?}");
@@ -134,14 +134,14 @@ fn no_idle_cpu_is_woken_to_look_for_load() {
     });
     host.shutdown().unwrap();
     // A tick may find something more urgent than that task.
-    assert!(kicks[0] >= 10 && kicks[1] <= 3, "{kicks:?}");
+    assert!(kicks[0] >= 10 && kicks[1] * 10 <= kicks[0], "{kicks:?}");
 }
 
 /// Where softirqs are threads, the one that balances would be load to be moved away.
 #[test]
 fn threaded_softirqs_move_no_lone_task() {
-    let host = host_for(kernel(), CPUS, &[]);
-    let guest = guest_that(&host, true, &["threadirqs"]);
+    let host = host_for(kernel(), 3, &[]);
+    let guest = guest_that(&host, 3, true, &["threadirqs"]);
     let line = "for i in 1 2; do while :; do :; done & all=\"$all $!\"; done; sleep 0.3; \
         moved() { cat $(for p in $all; do echo /proc/$p/sched; done) | \
         awk '/nr_migrations/ { sum += $3 } END { print sum }'; }; \
@@ -153,13 +153,13 @@ fn threaded_softirqs_move_no_lone_task() {
     host.shutdown().unwrap();
 }
 
-/// As soon as with a kick, or in `tickless`.
+/// About as soon as with a kick.
 #[test]
 fn load_that_can_be_balanced_is() {
     compile(SPREAD_C, SPREAD);
-    let host = host_for(kernel(), CPUS, &[]);
+    let host = host_for(kernel(), 3, &[]);
     let medians = [false, true].map(|balances| {
-        let guest = guest_that(&host, balances, &[]);
+        let guest = guest_that(&host, 3, balances, &[]);
         let result = guest.exec(sh(&format!("{SPREAD} 7"))).unwrap();
         assert_eq!(result.code, 0);
         let out = text(&result.stdout);
@@ -171,5 +171,6 @@ fn load_that_can_be_balanced_is() {
     });
     host.shutdown().unwrap();
     let [kicked, balanced] = medians;
-    assert!(balanced <= kicked + 4 * TICK_NS, "{balanced}, {kicked}");
+    // Single ones take from 5 to 40 ticks, either way.
+    assert!(balanced <= 2 * kicked + 4 * TICK_NS, "{balanced}, {kicked}");
 }
