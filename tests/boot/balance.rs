@@ -153,7 +153,7 @@ fn threaded_softirqs_move_no_lone_task() {
     host.shutdown().unwrap();
 }
 
-/// About as soon as with a kick.
+/// It may take longer than with a kick.
 #[test]
 fn load_that_can_be_balanced_is() {
     compile(SPREAD_C, SPREAD);
@@ -172,5 +172,5 @@ fn load_that_can_be_balanced_is() {
     host.shutdown().unwrap();
     let [kicked, balanced] = medians;
     // Single ones take from 5 to 40 ticks, either way.
-    assert!(balanced <= 2 * kicked + 4 * TICK_NS, "{balanced}, {kicked}");
+    assert!(balanced <= 3 * kicked + 4 * TICK_NS, "{balanced}, {kicked}");
 }
