@@ -44,7 +44,7 @@ pub fn late(guest: &Guest, before: &str, arguments: &str) -> Late {
     late
 }
 
-fn timer_caused(measured: &Measured) -> u64 {
+pub fn timer_caused(measured: &Measured) -> u64 {
     let causes = [Cause::Arm, Cause::Stop, Cause::Expiry];
     causes.iter().filter_map(|cause| measured.causes.get(cause)).sum()
 }

@@ -3,16 +3,14 @@
 
 use crate::{
     coalesce::all_late,
+    halt_until::timer_caused,
     support::{busy_ticks, compile, guest_on, host_for, kernel, sh, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
     wakeups::{record, Load},
 };
-use paratick_core::{
-    cause::Cause,
-    wakeups::{GuestWakeups, Timer, What},
-};
+use paratick_core::wakeups::{GuestWakeups, Timer, What};
 use paratick_machine::{guest::Guest, host::Host};
 use std::time::Duration;
 
@@ -30,8 +28,7 @@ fn in_background(guest: &Guest, line: &str) {
 
 /// Exits of a CPU that computes for a second: to arm and to stop its timer, and by its expiry.
 fn by_timers(host: &Host, guest: &Guest) -> u64 {
-    let causes = busy_ticks(host, guest).causes;
-    [Cause::Arm, Cause::Stop, Cause::Expiry].iter().filter_map(|cause| causes.get(cause)).sum()
+    timer_caused(&busy_ticks(host, guest))
 }
 
 /// What the guest sees of it.
