@@ -139,12 +139,21 @@ fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
 }
 
 #[test]
-fn bench_idle_tables_refuses_parts_that_there_are_not() {
-    for (parts, words) in [
-        ("table5", ["no such part", "modes, sampler, clocks, balance"]),
-        ("modes,modes", ["part modes is named twice", "--parts"]),
+fn bench_idle_tables_refuses_parts_that_there_are_not_and_programs_without_a_guest() {
+    let own = ["--program", "a=true"];
+    for (parts, more, words) in [
+        ("table5", &[][..], ["no such part", "modes, sampler, clocks, balance"]),
+        ("modes,modes", &[], ["part modes is named twice", "--parts"]),
+        ("modes", &own[..], ["--parts leaves that out", "hint: add balance"]),
+        (
+            "balance",
+            &["--program", "warehouse=true"][..],
+            ["of a program of the bench", "another name"],
+        ),
+        ("balance", &[own, own].concat()[..], ["program a is named twice", "--program"]),
     ] {
         let mut bench = paratick(&["bench", "idle-tables", "--parts", parts]);
+        bench.args(more);
         let output = bench.env("PARATICK_AGENT", "/no/such/agent").assert().code(2);
         let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
         assert!(words.iter().all(|word| said.contains(word)), "{parts}: {said}");

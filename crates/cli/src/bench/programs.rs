@@ -57,26 +57,33 @@ struct Programs {
     /// Programs to run, by name [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<String>,
+    #[command(flatten)]
+    own: OwnPrograms,
+    #[command(flatten)]
+    scale: Scale,
+}
+
+/// Programs that no list has.
+#[derive(Args)]
+pub struct OwnPrograms {
     /// A program of your own; {threads} in its command is the number of vCPUs.  It is run once on
     /// this machine, as you and in an empty folder, to find the files that guests need in memory
     #[arg(long = "program", value_name = "NAME=COMMAND", value_parser = own)]
     own: Vec<(String, String)>,
     /// How long a program may take on this machine: seconds, or with s, m or h
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
-    prepare_limit: Duration,
+    pub prepare_limit: Duration,
     /// Run programs of your own in guests only.  They read their files over 9p then, and with each
     /// come exits that are not the program's
     #[arg(long, requires = "own")]
     no_prepare: bool,
-    #[command(flatten)]
-    scale: Scale,
 }
 
 pub fn sequential(options: Sequential) -> Result<ExitCode> {
     let programs = options.programs.workloads(None)?;
     let set = sets::sequential(programs, options.programs.scale.get());
     let mut bench = Bench::new(options.common, "sequential", vec![set], Written::File)?;
-    bench.prepare_limit = options.programs.prepare_limit;
+    bench.prepare_limit = options.programs.own.prepare_limit;
     bench.run()
 }
 
@@ -88,7 +95,7 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
     let mut bench = Bench::new(options.common, "multithreaded", all, Written::Folder)?;
-    bench.prepare_limit = options.programs.prepare_limit;
+    bench.prepare_limit = options.programs.own.prepare_limit;
     bench.run()
 }
 
@@ -129,15 +136,33 @@ impl Programs {
         let chosen: Vec<_> = all.iter().filter(|program| wanted(&program.name)).collect();
         let packages = chosen.iter().flat_map(|program| &program.packages);
         let packages = packages.map(String::as_str);
-        let tracer = (!none || !self.no_prepare).then_some(programs::TRACER);
+        let tracer = (!none || self.own.are_prepared()).then_some(programs::TRACER);
         requirements::check(packages.chain(tracer))?;
         let mut workloads: Vec<_> =
             chosen.into_iter().map(|program| program.planned(threads)).collect();
         let kernels = kernels.iter().filter(|kernel| wanted(&kernel.name));
         workloads.extend(kernels.map(KernelSpec::planned));
-        let threads = threads.unwrap_or(1);
-        for (name, command) in &self.own {
-            if names.contains(&name.as_str()) {
+        workloads.extend(self.own.planned(threads.unwrap_or(1), &names)?);
+        Ok(workloads)
+    }
+}
+
+impl OwnPrograms {
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Whether they are run on this machine, which needs the tracer.
+    pub fn are_prepared(&self) -> bool {
+        !self.own.is_empty() && !self.no_prepare
+    }
+
+    /// With so many threads; the bench has others of these names.
+    pub fn planned(&self, threads: u32, taken: &[&str]) -> Result<Vec<PlannedWorkload>> {
+        let names: Vec<_> = self.own.iter().map(|(name, _)| name).collect();
+        once(&names, "program", "--program")?;
+        let planned = |(name, command): &(String, String)| {
+            if taken.contains(&name.as_str()) {
                 return Err(usage(format!(
                     "--program {name}=… has the name of a program of the bench\n\
                      hint: use another name"
@@ -145,11 +170,9 @@ impl Programs {
             }
             let command = command.replace("{threads}", &threads.to_string());
             let program = Program { command, in_place: self.no_prepare, ..Program::default() };
-            workloads.push(PlannedWorkload::run_of(name, program));
-        }
-        let names: Vec<_> = workloads.iter().map(|planned| &planned.workload).collect();
-        once(&names, "program", "--programs and --program")?;
-        Ok(workloads)
+            Ok(PlannedWorkload::run_of(name, program))
+        };
+        self.own.iter().map(planned).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{
     common::{each_once, Common},
     measure::{Bench, Written},
+    programs::OwnPrograms,
 };
 use crate::{
     errors::usage,
@@ -12,10 +13,12 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use paratick_build::requirements;
 use paratick_core::{
     catalogue::{
-        idle_tables::{self, Part},
-        sets::{self, Scale as SetScale},
+        idle_tables::{self, Part, Server},
+        programs::TRACER,
+        sets::{self, Scale as SetScale, VCPUS},
         workloads,
     },
     results::PlannedWorkload,
@@ -97,6 +100,11 @@ pub struct IdleTables {
         default_value = "modes,sampler,clocks,balance"
     )]
     parts: Vec<Part>,
+    /// CPUs of the guests of Table 5; all others have two, or one
+    #[arg(long, value_name = "N", default_value_t = Server::VCPUS, value_parser = number(VCPUS))]
+    vcpus: u32,
+    #[command(flatten)]
+    own: OwnPrograms,
     /// Measure less: one boot of each, for a shorter time
     #[arg(long)]
     quick: bool,
@@ -144,6 +152,20 @@ pub fn idle_tables(options: IdleTables) -> Result<ExitCode> {
     let names: Vec<_> = options.parts.iter().map(|part| part.name()).collect();
     once(&names, "part", "--parts")?;
     let scale = if options.quick { SetScale::Quick } else { SetScale::Full };
-    let sets = idle_tables::idle_tables(&options.parts, scale);
-    Bench::new(options.common, idle_tables::BENCH, sets, Written::Folder)?.run()
+    let balance = options.parts.contains(&Part::Balance);
+    if !options.own.is_empty() && !balance {
+        return Err(usage(
+            "--program is for guests of Table 5, and --parts leaves that out\n\
+             hint: add balance to --parts, or omit --program",
+        ));
+    }
+    if options.own.are_prepared() {
+        requirements::check([TRACER])?;
+    }
+    let programs = options.own.planned(options.vcpus, &Server::NAMES)?;
+    let server = Server { vcpus: options.vcpus, programs };
+    let sets = idle_tables::idle_tables(&options.parts, &server, scale);
+    let mut bench = Bench::new(options.common, idle_tables::BENCH, sets, Written::Folder)?;
+    bench.prepare_limit = options.own.prepare_limit;
+    bench.run()
 }

@@ -28,8 +28,27 @@ const BUSY: u64 = 250;
 
 /// The server of Table 5, by its garbage collector, and how often that runs; and quickly.
 const SERVERS: [(&str, [u64; 2]); 2] = [("warehouse", [10, 3]), ("nursery", [40, 12])];
-const SERVER_VCPUS: u32 = 4;
 const SERVER_MEMORY: Size = Size::mib(256);
+
+/// The guest of Table 5.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub vcpus: u32,
+    /// What runs in it; none: the two that stand for the paper's.
+    pub programs: Vec<PlannedWorkload>,
+}
+
+impl Server {
+    pub const VCPUS: u32 = 4;
+    /// The names of the two.
+    pub const NAMES: [&str; 2] = [SERVERS[0].0, SERVERS[1].0];
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server { vcpus: Server::VCPUS, programs: Vec::new() }
+    }
+}
 
 /// What one can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,15 +88,15 @@ impl FromStr for Part {
     }
 }
 
-pub fn idle_tables(parts: &[Part], scale: Scale) -> Vec<Set> {
+pub fn idle_tables(parts: &[Part], server: &Server, scale: Scale) -> Vec<Set> {
     Part::ALL
         .into_iter()
         .filter(|part| parts.contains(part))
-        .flat_map(|part| of(part, scale))
+        .flat_map(|part| of(part, server, scale))
         .collect()
 }
 
-fn of(part: Part, scale: Scale) -> Vec<Set> {
+fn of(part: Part, server: &Server, scale: Scale) -> Vec<Set> {
     match part {
         Part::Modes => vec![set("modes", &TickMode::ON_TIME, scale)],
         Part::Sampler => [(false, "sampler"), (true, "sampler-deferrable")]
@@ -98,7 +117,8 @@ fn of(part: Part, scale: Scale) -> Vec<Set> {
         }
         Part::Balance => {
             let policies = Balancing::ALL.map(Some);
-            [None].into_iter().chain(policies).map(|policy| balance(policy, scale)).collect()
+            let each = [None].into_iter().chain(policies);
+            each.map(|policy| balance(policy, server, scale)).collect()
         }
     }
 }
@@ -111,18 +131,21 @@ fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {
 }
 
 /// Without a policy, the guest whose tick never stops.
-fn balance(balancing: Option<Balancing>, scale: Scale) -> Set {
+fn balance(balancing: Option<Balancing>, server: &Server, scale: Scale) -> Set {
     let (name, tick) = match balancing {
         None => ("ticks", Periodic),
         Some(Balancing::Tick) => (Balancing::Tick.name(), Paratick),
         Some(policy) => (policy.name(), TicklessStop),
     };
     let quick = usize::from(scale == Scale::Quick);
-    let works = SERVERS.map(|(name, work)| planned(name, work[quick]));
+    let works = match &server.programs[..] {
+        [] => SERVERS.map(|(name, work)| planned(name, work[quick])).into(),
+        own => own.to_vec(),
+    };
     let plan = Plan {
         balances: true,
         balancing,
-        ..Plan::new(SERVER_VCPUS, modes(&[tick]), works, ROUNDS[quick], 1)
+        ..Plan::new(server.vcpus, modes(&[tick]), works, ROUNDS[quick], 1)
     };
     Set { parallel_clock: true, ..Set::new(BENCH, format!("balance-{name}"), plan, SERVER_MEMORY) }
 }
@@ -151,12 +174,13 @@ fn planned(name: &str, work: u64) -> PlannedWorkload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Program;
     use std::collections::BTreeSet;
 
     #[test]
     fn each_file_has_a_name_of_its_own_and_is_about_another_guest() {
         for scale in [Scale::Quick, Scale::Full] {
-            let sets = idle_tables(&Part::ALL, scale);
+            let sets = idle_tables(&Part::ALL, &Server::default(), scale);
             let names: BTreeSet<&str> = sets.iter().map(|set| set.name.as_str()).collect();
             assert_eq!(names.len(), sets.len());
             let mut guests: Vec<_> = sets
@@ -169,8 +193,20 @@ mod tests {
             guests.dedup();
             assert_eq!(guests.len(), sets.len());
         }
-        assert_eq!(idle_tables(&[Part::Sampler], Scale::Quick).len(), 2);
-        assert_eq!(idle_tables(&[Part::Balance], Scale::Quick).len(), 7);
+        let quick = |part| idle_tables(&[part], &Server::default(), Scale::Quick);
+        assert_eq!(quick(Part::Sampler).len(), 2);
+        assert_eq!(quick(Part::Balance).len(), 7);
+    }
+
+    #[test]
+    fn a_server_of_ones_own_runs_under_each_policy() {
+        let own = PlannedWorkload::run_of("jvm", Program::default());
+        let server = Server { vcpus: 8, programs: vec![own.clone()] };
+        for set in idle_tables(&Part::ALL, &server, Scale::Quick) {
+            let (vcpus, works) = (set.plan.vcpus, &set.plan.workloads);
+            assert_eq!(set.plan.balances, *works == [own.clone()], "{}", set.name);
+            assert_eq!(set.plan.balances, vcpus == 8, "{}", set.name);
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct BalanceRow<'a> {
     pub cell: &'a Cell,
 }
 
-/// All guests with one load, and one tick rate.
+/// All guests with one load, one tick rate, and one number of CPUs.
 #[derive(Clone, Debug)]
 pub struct Balance<'a> {
     pub hz: Option<Hz>,
@@ -33,7 +33,8 @@ impl<'a> Balance<'a> {
         for result in results.into_iter().filter(|result| result.plan.balances) {
             let (hz, vcpus) = (result.environment.configuration.hz, result.plan.vcpus);
             for cell in result.cells.iter().filter(|cell| !cell.samples().is_empty()) {
-                let its = |one: &Balance| (one.hz, one.workload) == (hz, cell.workload.as_str());
+                let key = (hz, cell.workload.as_str(), vcpus);
+                let its = |one: &Balance| (one.hz, one.workload, one.vcpus) == key;
                 let place = all.iter().position(its).unwrap_or_else(|| {
                     all.push(Balance { hz, workload: &cell.workload, vcpus, rows: Vec::new() });
                     all.len() - 1
