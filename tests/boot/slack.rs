@@ -49,6 +49,7 @@ fn expiries(woken: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> usize {
 fn timers_with_slack_cost_a_busy_cpu_no_exit() {
     compile(TICKER_C, TICKER);
     let host = host_for(kernel(), 1, &[]);
+    let mut exact = 0;
     for slack in [1, 9 * MS, 50 * MS] {
         let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
         let alone = by_timers(&host, &guest);
@@ -62,10 +63,13 @@ fn timers_with_slack_cost_a_busy_cpu_no_exit() {
         let times = expiries(&woken, its);
         println!("{slack} ns: {alone}, {exits} exits; {times} expiries, {late} ns late");
         assert!(beyond <= TICK / 4 && times >= 30, "{beyond}, {times}");
+        let more = exits.saturating_sub(alone);
         if slack == 1 {
-            assert!(exits >= alone + 40, "each arms a timer: {exits}");
+            assert!(more >= 40, "each arms a timer: {exits}");
+            exact = more;
         } else {
-            assert!(exits <= alone + 10, "{exits}");
+            // Of the time before the work, when the CPU is idle, and after it.
+            assert!(more * 5 <= exact, "{exits}");
         }
         guest.shutdown().unwrap();
     }

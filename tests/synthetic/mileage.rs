@@ -5,7 +5,7 @@ use super::{environment, Bench, Noise};
 use paratick_core::{
     balancing::Balancing,
     catalogue::{
-        idle_tables::{self, Part, BENCH},
+        idle_tables::{self, Part, Server, BENCH},
         sets::Scale,
     },
     cause::Cause,
@@ -23,7 +23,7 @@ const ROUNDS: u32 = 4;
 /// A file for each kind of guest.
 pub fn mileage() -> Vec<(String, Results)> {
     let mut noise = Noise(13);
-    let sets = idle_tables::idle_tables(&Part::ALL, Scale::Quick).into_iter();
+    let sets = idle_tables::idle_tables(&Part::ALL, &Server::default(), Scale::Quick).into_iter();
     sets.map(|set| {
         let plan = Plan { rounds: ROUNDS, ..set.plan };
         let bench = Bench { name: BENCH, vcpus: plan.vcpus, guests: 1, cost: None };
