@@ -47,8 +47,7 @@ fn what_records_makes_no_exit() {
         stop(&guest);
         host.start::<NoiseRecorder>().unwrap();
         guest.start::<OsnoiseRecorder>().unwrap();
-        // Some three seconds after the start the host interrupts its CPUs six times more.
-        run(&guest, "sleep 4");
+        run(&guest, "sleep 2");
         let recorded = exits(&host, &guest);
         let (seen, noise) =
             (host.read::<NoiseRecorder>().unwrap(), guest.read::<OsnoiseRecorder>().unwrap());

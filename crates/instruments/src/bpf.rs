@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What all BPF programs of ours need of the kernel they are loaded into.
 
-use crate::{symbols::function_address, tracefs::Tracefs};
+use crate::{probes, symbols::function_address, tracefs::Tracefs};
 use anyhow::{bail, Context, Result};
 use aya::{
     maps::{Array, MapData, RingBuf},
@@ -139,9 +139,12 @@ fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {
     Ok(())
 }
 
-/// Attaches to the beginning of a function of the kernel the program of its name.
+/// Attaches to the beginning of a function of the kernel the program of its name; returns once no
+/// CPU will be interrupted for it any more.
 pub fn probe(ebpf: &mut Ebpf, function: &str) -> Result<()> {
-    attach_probe(ebpf, function, function)
+    attach_probe(ebpf, function, function)?;
+    probes::settle(function);
+    Ok(())
 }
 
 /// … and to its end the one whose name is that with `_ends`.

@@ -17,6 +17,7 @@ pub mod noise;
 pub mod osnoise;
 pub mod pcpus;
 pub mod polls;
+mod probes;
 pub mod steps;
 mod symbols;
 mod table;

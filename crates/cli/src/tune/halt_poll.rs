@@ -27,9 +27,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// for at first.
 const COST: u32 = 10_000;
 
-/// Instructions in a round of the lab's parallel clock, so about ns: the shortest halts take not
-/// much more than its usual 4000.
-const ROUND: u32 = 1000;
+/// Instructions in a round of the lab's parallel clock, so about ns: the shortest polls take less
+/// than its usual 4000.
+const ROUND: u32 = 200;
 
 #[derive(Args)]
 pub struct Options {

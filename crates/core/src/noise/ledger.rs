@@ -120,9 +120,10 @@ impl Edges {
     fn usual(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
             let (measured, edges) = match event.source {
-                // To the thread and back, each time by way of the scheduler.
+                // To the thread and back, each time by way of the scheduler, which takes longer than
+                // the way into an interrupt.
                 Source::Guest { kind: Kind::Thread, .. } => {
-                    (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 2)
+                    (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 3)
                 }
                 Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 1),
                 Source::Guest { .. } => (self.interrupt, 1),

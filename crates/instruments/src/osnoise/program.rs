@@ -68,14 +68,14 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     }
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
+    if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
+        // Without it, some of the time of these CPUs stays unexplained.
+        bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
+    }
     bpf::attach(&mut ebpf, EVENTS)?;
     if tracefs.has(PARTS) {
         check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
         bpf::attach(&mut ebpf, [PARTS])?;
-    }
-    if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
-        // Without it, some of the time of these CPUs stays unexplained.
-        bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     Ok(ebpf)
 }
