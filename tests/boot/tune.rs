@@ -194,8 +194,8 @@ fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
     println!("{stdout}\n{stderr}");
     assert_eq!(output.status.code(), Some(0));
     let line = |claim| stderr.lines().find(|line| line.contains(claim)).unwrap();
-    // Who ends a poll goes on sooner than the replay knows, which has the cost of a wake-up from the
-    // recording. So polls are shorter than predicted, and what the rule saves is some more.
+    // Who ends a poll goes on sooner than the replay knows: polls are shorter than predicted, and
+    // what the rule saves is some more.
     for claim in ["blocks of each halt: ", "switches of each halt: ", "cost of each halt: "] {
         let line = line(claim);
         let [before, predicted, measured] =

@@ -298,9 +298,9 @@ fn sources_are_ranked_by_what_they_cost() {
 /// A switch to a thread and back takes longer than an exit does, and is usual all the same.
 #[test]
 fn what_is_usual_is_measured_for_each_kind_of_event() {
-    let thread = |at: u64| gap(at, 7_000, vec![disturbed(Kind::Thread, at + 1_000, at + 4_500)]);
+    let thread = |at: u64| gap(at, 9_000, vec![disturbed(Kind::Thread, at + 1_000, at + 4_500)]);
     let book = account(vec![thread(0), thread(20_000), thread(40_000)], vec![]);
-    assert_eq!((book.edges.thread, book.edges.exit), (Some(3_500), None));
+    assert_eq!((book.edges.thread, book.edges.exit), (Some(5_500), None));
     assert_eq!(book.unexplained(), 0);
     // Two of them tell nothing.
     let book = account(vec![thread(0), thread(20_000)], vec![]);
