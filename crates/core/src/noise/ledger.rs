@@ -120,8 +120,8 @@ impl Edges {
     fn usual(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
             let (measured, edges) = match event.source {
-                // To the thread and back, each time by way of the scheduler: it takes longer than the
-                // way into an interrupt.
+                // To the thread and back, each time by way of the scheduler: that takes longer
+                // than the way into an interrupt.
                 Source::Guest { kind: Kind::Thread, .. } => {
                     (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 3)
                 }
