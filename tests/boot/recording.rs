@@ -110,7 +110,9 @@ fn what_recording_costs_an_exit() {
     );
     let [shortest, median] = [0, 1];
     assert_eq!(off[shortest], not_offered[shortest]);
-    assert_eq!(off[shortest], again[shortest]);
+    assert!(again[shortest] <= off[shortest]);
+    // A no-op for each look at the key, and what the other series add.
+    assert!(off[shortest] <= base[shortest] + 20);
     assert!(record[median] > off[median] && programs[median] > off[median]);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
