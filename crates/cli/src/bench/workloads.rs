@@ -101,7 +101,8 @@ pub struct IdleTables {
     )]
     parts: Vec<Part>,
     /// CPUs of the guests of Table 5; all others have two, or one
-    #[arg(long, value_name = "N", default_value_t = Server::VCPUS, value_parser = number(VCPUS))]
+    #[arg(long, value_name = "N", default_value_t = Server::VCPUS,
+        value_parser = number(2..=*VCPUS.end()))]
     vcpus: u32,
     #[command(flatten)]
     own: OwnPrograms,
