@@ -145,6 +145,7 @@ fn bench_idle_tables_refuses_parts_that_there_are_not_and_programs_without_a_gue
         ("table5", &[][..], ["no such part", "modes, sampler, clocks, balance"]),
         ("modes,modes", &[], ["part modes is named twice", "--parts"]),
         ("modes", &own[..], ["--parts leaves that out", "hint: add balance"]),
+        ("modes", &["--vcpus", "8"], ["--vcpus is for guests of Table 5", "hint: add balance"]),
         (
             "balance",
             &["--program", "warehouse=true"][..],

@@ -100,10 +100,9 @@ pub struct IdleTables {
         default_value = "modes,sampler,clocks,balance"
     )]
     parts: Vec<Part>,
-    /// CPUs of the guests of Table 5; all others have two, or one
-    #[arg(long, value_name = "N", default_value_t = Server::VCPUS,
-        value_parser = number(2..=*VCPUS.end()))]
-    vcpus: u32,
+    /// CPUs of the guests of Table 5; all others have two, or one [default: 4]
+    #[arg(long, value_name = "N", value_parser = number(2..=*VCPUS.end()))]
+    vcpus: Option<u32>,
     #[command(flatten)]
     own: OwnPrograms,
     /// Measure less: one boot of each, for a shorter time
@@ -153,18 +152,20 @@ pub fn idle_tables(options: IdleTables) -> Result<ExitCode> {
     let names: Vec<_> = options.parts.iter().map(|part| part.name()).collect();
     once(&names, "part", "--parts")?;
     let scale = if options.quick { SetScale::Quick } else { SetScale::Full };
-    let balance = options.parts.contains(&Part::Balance);
-    if !options.own.is_empty() && !balance {
-        return Err(usage(
-            "--program is for guests of Table 5, and --parts leaves that out\n\
-             hint: add balance to --parts, or omit --program",
-        ));
+    let of_table_5 = [("--vcpus", options.vcpus.is_some()), ("--program", !options.own.is_empty())];
+    let given = of_table_5.iter().find(|(_, given)| *given);
+    if let (Some((option, _)), false) = (given, options.parts.contains(&Part::Balance)) {
+        return Err(usage(format!(
+            "{option} is for guests of Table 5, and --parts leaves that out\n\
+             hint: add balance to --parts, or omit {option}"
+        )));
     }
     if options.own.are_prepared() {
         requirements::check([TRACER])?;
     }
-    let programs = options.own.planned(options.vcpus, &Server::NAMES)?;
-    let server = Server { vcpus: options.vcpus, programs };
+    let vcpus = options.vcpus.unwrap_or(Server::VCPUS);
+    let programs = options.own.planned(vcpus, &Server::NAMES)?;
+    let server = Server { vcpus, programs };
     let sets = idle_tables::idle_tables(&options.parts, &server, scale);
     let mut bench = Bench::new(options.common, idle_tables::BENCH, sets, Written::Folder)?;
     bench.prepare_limit = options.own.prepare_limit;
