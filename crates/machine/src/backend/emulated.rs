@@ -162,6 +162,11 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
             add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
             let constant = if is_realtime(&spec.boot.kernel) { CONSTANT_TSC } else { "" };
             add(&["-cpu", &format!("{EMULATED_CPU}{constant}")]);
+            // The clock waits for requests (emulator/README.md, 0007) from the instruction on that
+            // makes one, not from the moment when another thread hears of it.
+            for device in ["virtio-9p-pci", "virtio-blk-pci"] {
+                add(&["-global", &format!("{device}.ioeventfd=off")]);
+            }
             if let Some(plugin) = plugin(spec, tools) {
                 let out = escape(&plugin_output(run));
                 add(&["-plugin", &format!("{},out={out}", escape(plugin))]);
