@@ -2,9 +2,7 @@
 //! IPIs that a guest does not send to CPUs that are going idle: what that saves, and that nobody
 //! waits for ever.
 
-use crate::support::{guest_on, kernel, sh, text, tools, workload};
-use paratick_core::size::Size;
-use paratick_machine::{backend::EMULATED, host::Host, spec::HostSpec};
+use crate::support::{guest_on, kernel, parallel_host, sh, text, tools, workload};
 
 const LEARN: [&str; 2] = ["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"];
 const SWITCH: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_learn";
@@ -12,18 +10,9 @@ const SWITCH: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_learn";
 /// How long the rounds of the second test may take, in seconds of the guest's time.
 const MOST_S: f64 = 20.0;
 
-/// A host whose CPUs run in parallel: a wake-up may come while a CPU goes idle.
-fn host(vcpus: u32) -> Host {
-    let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
-    spec.emulation.parallel_clock = true;
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    host.counting_start().unwrap();
-    host
-}
-
 #[test]
 fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
-    let host = host(2);
+    let host = parallel_host(2);
     let hand_offs = ["pingpong", "barrier"];
     let [stock, learned] = [("tickless", &[][..]), ("paratick", &LEARN)].map(|(mode, append)| {
         let guest = guest_on(&host, kernel(), 2, mode, append);
@@ -43,7 +32,7 @@ fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
 
 #[test]
 fn no_wake_up_is_lost_while_ipis_are_spared_and_not_in_turns() {
-    let host = host(4);
+    let host = parallel_host(4);
     let guest = guest_on(&host, kernel(), 4, "paratick", &LEARN);
     let agent = tools().agent.display().to_string();
     // Sooner or later a timer finds what was lost, so nobody waits for ever: the time tells.

@@ -65,9 +65,12 @@ impl Beat {
     }
 }
 
-/// What the guest said after a mark and before the next one.
+/// What the guest said after a mark and before the next one.  Where its time went back, it was loaded
+/// or reset: what it had said before that comes late.
 pub fn in_section(said: &str, mark: &str) -> Vec<Beat> {
     let (_, after) = said.split_once(&format!("\n== {mark}\n")).expect("a mark");
     let section = after.split("\n== ").next().unwrap_or_default();
-    section.lines().filter_map(Beat::parse).collect()
+    let mut beats: Vec<Beat> = section.lines().filter_map(Beat::parse).collect();
+    let back = beats.windows(2).rposition(|pair| pair[1].ms < pair[0].ms);
+    beats.split_off(back.map_or(0, |last| last + 1))
 }
