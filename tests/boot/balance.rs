@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_secs(4);
 const TICK_NS: u64 = 4_000_000;
 const CPUS: u32 = 4;
 
-/// One CPU works for half a second in turns, and no program is loaded meanwhile.
+/// One CPU works for half a second in turns.
 const WORK: [&str; 7] =
     ["workload", "mix", "--busy-us", "500000", "--sleep-us", "1000000", "--work"];
 const TURNS_MS: &str = "20000";

@@ -18,7 +18,7 @@ fn selftest(name: &str, append: &[&str], options: &str) -> ExecResult {
     let program = kernels::selftest(kernels::DEFAULT_BASE, &name, &mut |_| {});
     let program = program.expect("the selftest, built").display().to_string();
     let host = host_for(kernel(), 1, append);
-    // In memory: a page of it that came over 9p in the middle would let the host's clock leap.
+    // In memory: no page of it comes over 9p in the middle.
     let line = format!("cp {program} /tmp/selftest && /tmp/selftest {options}");
     let result = host.exec(sh(&line).timeout(PATIENCE)).unwrap();
     let (said, error) = (text(&result.stdout), text(&result.stderr));

@@ -52,7 +52,7 @@ fn compile() {
     assert!(gcc.status().expect("gcc").success());
 }
 
-/// In memory: a page of it that came over 9p in the middle would let the clock leap.
+/// In memory: no page of it comes over 9p in the middle.
 fn soak(guest: &Guest, seconds: u32, seed: u32, what: &str) -> Late {
     let line = format!("cp {SOAK} /tmp/soak; exec /tmp/soak {seconds} {seed} {what}");
     let result = guest.exec(sh(&line)).unwrap();

@@ -35,8 +35,7 @@ fn has_virtual_ticks(beats: &[Beat]) -> bool {
 
 /// Neither CPU stalled, and no sleep ended late.
 fn loses_no_timer(beats: &[Beat]) {
-    // The guest's clock counts the time in which it was saved; on the emulated host that time leaps
-    // while it waits for the machine's disk.
+    // The guest's clock counts the time in which it was saved.
     assert!(beats[0].late_us < 3_000_000, "a sleep ended late: {:?}", beats[0]);
     for pair in beats.windows(2) {
         assert!(pair[1].ms - pair[0].ms < 150 * slow(), "a pause: {pair:?}");
