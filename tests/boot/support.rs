@@ -118,8 +118,8 @@ pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
     host
 }
 
-/// One whose CPUs run in parallel.  Else a busy one keeps its turn up to the next deadline, and what
-/// others do takes the longer the fewer deadlines there are.
+/// One whose CPUs run in parallel.  Else a busy one keeps its turn up to the next deadline, and
+/// what others do takes the longer the fewer deadlines there are.
 pub fn parallel_host(vcpus: u32) -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
     spec.emulation.parallel_clock = true;

@@ -65,8 +65,8 @@ impl Beat {
     }
 }
 
-/// What the guest said after a mark and before the next one.  Where its time went back, it was loaded
-/// or reset: what it had said before that comes late.
+/// What the guest said after a mark and before the next one.  Where its time went back, it was
+/// loaded or reset: what it had said before that comes late.
 pub fn in_section(said: &str, mark: &str) -> Vec<Beat> {
     let (_, after) = said.split_once(&format!("\n== {mark}\n")).expect("a mark");
     let section = after.split("\n== ").next().unwrap_or_default();
