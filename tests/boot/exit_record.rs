@@ -124,7 +124,7 @@ fn up_to_the_end(gaps: &[Gap], exits: &[i64]) -> (u64, u64) {
 /// other here.
 #[test]
 fn each_gap_is_split_and_each_exit_is_in_one() {
-    for (mode, fewest) in [("tickless", 300), ("paratick", 150)] {
+    for (mode, fewest) in [("tickless", 250), ("paratick", 150)] {
         let (host, guest) = quiet_pair(kernel(), 1, mode, None);
         watch_exits(&host);
         let trace = osnoise(&guest);
