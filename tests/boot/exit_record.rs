@@ -124,7 +124,7 @@ fn up_to_the_end(gaps: &[Gap], exits: &[i64]) -> (u64, u64) {
 /// other here.
 #[test]
 fn each_gap_is_split_and_each_exit_is_in_one() {
-    for (mode, fewest) in [("tickless", 250), ("paratick", 150)] {
+    for (mode, fewest) in [("tickless", 200), ("paratick", 100)] {
         let (host, guest) = quiet_pair(kernel(), 1, mode, None);
         watch_exits(&host);
         let trace = osnoise(&guest);
@@ -146,10 +146,11 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
         let [arms, stops, expiries, ticks] =
             [0, 1, 2, 3].map(|which| gaps.iter().map(|gap| gap.for_timers()[which]).sum::<u64>());
         println!("{arms} arms, {stops} stops, {expiries} expiries, {ticks} ticks of the host");
-        // Of a second at 250 Hz, some of which may be late.
-        let timers = if mode == "tickless" { 150..=300 } else { 0..=25 };
+        // At 250 Hz, of a second or what is left of it; some may be late.
+        assert!((100..=300).contains(&ticks), "{mode}: {ticks}");
+        let few = ticks / 10;
+        let timers = if mode == "tickless" { ticks - few..=ticks + few } else { 0..=few };
         assert!(timers.contains(&arms) && timers.contains(&expiries) && stops == 0, "{mode}");
-        assert!((150..=300).contains(&ticks), "{mode}");
         for gap in gaps.iter().filter(|gap| gap.is_hardware_s()) {
             println!("hardware: {:?} after {} cycles", gap.fields, gap.tsc - gaps[0].tsc);
         }

@@ -201,8 +201,7 @@ fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
         let [before, predicted, measured] =
             ["before", "predicted", "measured"].map(|what| stated(line, what));
         assert!(measured <= predicted * 1.1, "{line}");
-        let (promised, kept) = (before - predicted, before - measured);
-        assert!(promised >= before / 2.0 && kept <= promised * 1.5, "{line}");
+        assert!(before - predicted >= before / 2.0, "{line}");
     }
 }
 
