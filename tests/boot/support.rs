@@ -113,6 +113,10 @@ pub fn base_kernel() -> PathBuf {
 pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel, vcpus, Size::mib(1024));
     spec.boot.append = append.iter().map(|word| word.to_string()).collect();
+    boot_counting(spec)
+}
+
+fn boot_counting(spec: HostSpec) -> Host {
     let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
     host.counting_start().unwrap();
     host
@@ -123,9 +127,7 @@ pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
 pub fn parallel_host(vcpus: u32) -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
     spec.emulation.parallel_clock = true;
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    host.counting_start().unwrap();
-    host
+    boot_counting(spec)
 }
 
 pub fn guest_on(

@@ -111,6 +111,7 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
         "-smp 5",
         "-m 2048M",
         "-icount shift=0",
+        "virtio-9p-pci.ioeventfd=off",
         "truncate -s 64M",
         "name=paratick.host",
         "kvm.halt_poll_ns=200000",
