@@ -116,7 +116,7 @@ const KICKS: &str = r"
     cd /sys/kernel/tracing
     while :; do :; done &
     sleep 0.2
-    echo 1 >events/csd/csd_queue_cpu/enable; sleep 0.5; echo 0 >events/csd/csd_queue_cpu/enable
+    echo 1 >events/csd/csd_queue_cpu/enable; sleep 1; echo 0 >events/csd/csd_queue_cpu/enable
     kill $!
     grep -c nohz_csd_func trace || true";
 
