@@ -52,6 +52,7 @@ struct parts {
 	__u64 softirq;
 	__u64 thread;
 	__u64 hv;
+	__u64 hv_irq;
 	__u64 vmm;
 	__u64 blocked;
 	__u64 steal;

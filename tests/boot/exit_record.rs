@@ -16,7 +16,8 @@ struct Gap {
     fields: HashMap<String, u64>,
 }
 
-const PARTS: [&str; 9] = ["nmi", "irq", "softirq", "thread", "hv", "vmm", "blocked", "steal", "hw"];
+const PARTS: [&str; 10] =
+    ["nmi", "irq", "softirq", "thread", "hv", "hv_irq", "vmm", "blocked", "steal", "hw"];
 
 impl Gap {
     fn get(&self, name: &str) -> u64 {
@@ -214,6 +215,7 @@ struct Exit {
     cpus: [u32; 2],
     timer: String,
     kvm: u64,
+    irqs: u64,
     vmm: u64,
     blocked: u64,
     steal: u64,
@@ -237,6 +239,7 @@ fn traced_exits(trace: &str) -> BTreeMap<u32, Vec<Exit>> {
             cpus: [number(cpus + 1) as u32, number(cpus + 2) as u32],
             timer: words[at("timer") + 1].into(),
             kvm: of("kvm"),
+            irqs: of("irqs"),
             vmm: of("vmm"),
             blocked: of("blocked"),
             steal: of("steal"),
@@ -265,10 +268,11 @@ fn agrees(exit: &Exit, seen: &Absence) -> u64 {
     let found = (reason, class, [seen.exit_cpu, seen.entry_cpu]);
     assert_eq!(said, found, "{exit:?}\n{seen:?}");
     let off = exit.blocked + exit.steal;
+    let on = exit.kvm + exit.irqs + exit.vmm;
     let times = [
-        (exit.kvm + exit.vmm + off, seen.ns),
+        (on + off, seen.ns),
         (off, seen.blocked_ns + seen.waited_ns),
-        (exit.kvm + exit.vmm, seen.kvm_ns + seen.vmm_ns + seen.interrupted_ns),
+        (on, seen.kvm_ns + seen.vmm_ns + seen.interrupted_ns),
     ];
     times.into_iter().map(|(one, other)| one.abs_diff(other)).max().unwrap()
 }

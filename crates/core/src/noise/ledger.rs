@@ -301,7 +301,7 @@ fn split(mut entry: Entry, told: Told) -> Entry {
     let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
     let causes = causes.map(|(cause, _)| cause).collect();
     let outside = [
-        (Source::Exits { causes }, parts.kvm),
+        (Source::Exits { causes }, parts.kvm + parts.interrupted),
         (Source::Away { place: Place::Vmm }, parts.vmm),
         (Source::Away { place: Place::Steal }, parts.waited),
         (Source::Away { place: Place::Blocked }, parts.blocked),

@@ -208,7 +208,8 @@ fn told() -> (Gap, Told) {
     let parts = Parts {
         irq: 4_000,
         softirq: 1_000,
-        kvm: 8_000,
+        kvm: 5_000,
+        interrupted: 3_000,
         vmm: 2_000,
         waited: 3_000,
         rest: 2_000,

@@ -73,7 +73,7 @@ fn told(split: &Split) -> Told {
             vmm: split.vmm,
             blocked: split.blocked,
             waited: split.steal,
-            interrupted: 0,
+            interrupted: split.hv_irq,
             rest: split.hw,
         },
     }

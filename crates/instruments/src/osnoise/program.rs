@@ -26,7 +26,7 @@ const EVENTS: [&str; 6] = [
 const PARTS: &str = "osnoise/sample_parts";
 
 /// As struct parts in bpf/osnoise.h has them.
-const PARTS_FIELDS: [&str; 19] = [
+const PARTS_FIELDS: [&str; 20] = [
     "start",
     "duration",
     "interference",
@@ -42,6 +42,7 @@ const PARTS_FIELDS: [&str; 19] = [
     "softirq",
     "thread",
     "hv",
+    "hv_irq",
     "vmm",
     "blocked",
     "steal",
