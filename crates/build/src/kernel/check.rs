@@ -151,20 +151,25 @@ fn files(folder: &Folder) -> Result<Check> {
         let letter = folder.dir.join(COVER_LETTER);
         if !letter.exists() {
             findings.push(format!("there is no {COVER_LETTER}"));
-        } else if !numbered(&fs_err::read_to_string(letter)?, count) {
-            findings
-                .push(format!("{COVER_LETTER}: its subject should be numbered [PATCH 0/{count}]"));
+        } else if !is_numbered(&fs_err::read_to_string(letter)?, count) {
+            let number = letter_number(count);
+            findings.push(format!("{COVER_LETTER}: its subject should be numbered [PATCH{number}]"));
         }
     }
     let outcome = answer(findings, "series and files agree");
     Ok(Check::of(folder, "files", outcome))
 }
 
-/// Does the first line say how many patches follow, as git does it: `0/9` or `00/10`?
-fn numbered(letter: &str, count: usize) -> bool {
-    let last = count.to_string();
-    let number = format!(" {}/{last}]", "0".repeat(last.len()));
+/// Does the first line say how many patches follow?
+fn is_numbered(letter: &str, count: usize) -> bool {
+    let number = format!("{}]", letter_number(count));
     letter.lines().next().is_some_and(|line| line.contains(&number))
+}
+
+/// As git does it: ` 0/9` or ` 00/10`.
+fn letter_number(count: usize) -> String {
+    let last = count.to_string();
+    format!(" {}/{last}", "0".repeat(last.len()))
 }
 
 /// A repository of just the files that the stack touches.
