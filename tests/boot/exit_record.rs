@@ -144,6 +144,8 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
         assert!(gaps.len() >= fewest, "{mode}: {}", gaps.len());
         assert_eq!(in_guest, on_host, "{mode}");
         assert!(gaps.iter().all(|gap| gap.for_timers().iter().sum::<u64>() <= gap.exits()));
+        let are_interrupts_in = |gap: &Gap| gap.get("ticks") == 0 || gap.get("hv_irq") > 0;
+        assert!(gaps.iter().all(are_interrupts_in), "{mode}");
         let [arms, stops, expiries, ticks] =
             [0, 1, 2, 3].map(|which| gaps.iter().map(|gap| gap.for_timers()[which]).sum::<u64>());
         println!("{arms} arms, {stops} stops, {expiries} expiries, {ticks} ticks of the host");
@@ -267,6 +269,7 @@ fn agrees(exit: &Exit, seen: &Absence) -> u64 {
     let reason = if seen.reason.starts_with("msr_") { "msr" } else { &seen.reason };
     let found = (reason, class, [seen.exit_cpu, seen.entry_cpu]);
     assert_eq!(said, found, "{exit:?}\n{seen:?}");
+    assert_eq!(exit.irqs > 0, exit.reason == "interrupt", "{exit:?}");
     let off = exit.blocked + exit.steal;
     let on = exit.kvm + exit.irqs + exit.vmm;
     let times = [

@@ -153,7 +153,8 @@ fn files(folder: &Folder) -> Result<Check> {
             findings.push(format!("there is no {COVER_LETTER}"));
         } else if !is_numbered(&fs_err::read_to_string(letter)?, count) {
             let number = letter_number(count);
-            findings.push(format!("{COVER_LETTER}: its subject should be numbered [PATCH{number}]"));
+            findings
+                .push(format!("{COVER_LETTER}: its subject should be numbered [PATCH{number}]"));
         }
     }
     let outcome = answer(findings, "series and files agree");
