@@ -9,12 +9,13 @@ use paratick_bench::noise::{
 };
 use paratick_core::{
     cause::Cause,
+    isolation::Isolation,
     noise::{ledger, Absence, Class, Entry, Event, Exits, Kind, Ledger, Source, Stalls},
     size::Size,
     wire::GuestConfig,
 };
 use paratick_machine::{backend::EMULATED, exec::Exec, guest::Guest, host::Host, spec::HostSpec};
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/exits.c");
 const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
@@ -235,6 +236,41 @@ fn stalls_are_found_one_by_one() {
     }
 }
 
+/// osnoise never leaves the kernel, so RCU gives its CPU a tick now and then.  A program that
+/// computes in user space on an isolated CPU has none, and no exit for a timer of the guest's.
+#[test]
+fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
+    const SECONDS: u64 = 4;
+    for name in ["tickless", "paratick"] {
+        let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
+        let mut config = GuestConfig::new(kernel(), 2, Size::mib(512), mode(name));
+        quiet(&mut spec, &mut config, None);
+        spec.boot.append.extend(Isolation::Both.host_parameters(2));
+        config.append.extend(Isolation::Both.guest_parameters(2));
+        let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+        let guest = host.start_guest(config).unwrap();
+        host.start::<NoiseRecorder>().unwrap();
+        // It is given a second to get going, and half a one to end.
+        let work = format!("timeout {} taskset -c 1 sh -c 'while :; do :; done'", SECONDS + 2);
+        assert_eq!(guest.exec(sh(&work)).unwrap().code, 124);
+        let seen = host.read::<NoiseRecorder>().unwrap();
+        let end = seen.clock.end.ns - 500_000_000;
+        let while_it_runs = end - SECONDS * 1_000_000_000..end;
+        let mut causes = BTreeMap::<Cause, usize>::new();
+        for one in seen.absences.iter().filter(|one| one.vcpu == 1) {
+            if while_it_runs.contains(&one.begin_ns) {
+                *causes.entry(one.cause).or_default() += 1;
+            }
+        }
+        println!("{name}: in {SECONDS} s {causes:?}");
+        for of_its_timers in [Cause::Arm, Cause::Stop, Cause::Expiry] {
+            assert!(!causes.contains_key(&of_its_timers), "{name}: {causes:?}");
+        }
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
+    }
+}
+
 /// osnoise knows the vector: it would book each tick as hardware noise otherwise.
 #[test]
 fn a_virtual_tick_is_no_hardware_noise() {
@@ -297,7 +333,7 @@ fn a_cpuid_is_light_and_a_port_of_the_vmm_is_heavy() {
     let result = guest.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
     assert_eq!(result.code, 0, "{}", text(&result.stderr));
     let seen = host.read::<NoiseRecorder>().unwrap();
-    let mut reasons = std::collections::BTreeMap::<_, usize>::new();
+    let mut reasons = BTreeMap::<_, usize>::new();
     for one in &seen.absences {
         *reasons.entry((&one.reason, one.class.to_string())).or_default() += 1;
     }
