@@ -55,8 +55,7 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     let told = ledger.exits().is_some();
     for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
         let shown = match name {
-            "host's interrupts" => with_host,
-            "KVM" | "VMM" | "blocked" | "steal" => with_host || told,
+            "KVM" | "VMM" | "blocked" | "steal" | "host's interrupts" => with_host || told,
             _ => true,
         };
         if shown {
@@ -67,8 +66,9 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     table.note(match (with_host, told) {
         (true, _) => "Rest: what no tracepoint sees, such as the world switches themselves.",
         (false, true) => {
-            "As the host told the guest's kernel. KVM: with the host's interrupts and the world \
-             switches. Rest: osnoise's loop, the ways into interrupts and to threads, and hardware."
+            "As the host told the guest's kernel. KVM: with the world switches. Host's interrupts: \
+             from the exits for them on. Rest: osnoise's loop, the ways into interrupts and to \
+             threads, and hardware."
         }
         (false, false) => {
             "Rest: exits, steal and hardware. Only the host can tell them apart, or the kernels of \
