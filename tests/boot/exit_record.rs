@@ -125,7 +125,7 @@ fn up_to_the_end(gaps: &[Gap], exits: &[i64]) -> (u64, u64) {
 /// other here.
 #[test]
 fn each_gap_is_split_and_each_exit_is_in_one() {
-    for (mode, fewest) in [("tickless", 200), ("paratick", 100)] {
+    for mode in ["tickless", "paratick"] {
         let (host, guest) = quiet_pair(kernel(), 1, mode, None);
         watch_exits(&host);
         let trace = osnoise(&guest);
@@ -141,7 +141,8 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
              {hardware} of hardware; {in_guest} exits of {on_host}",
             gaps.len()
         );
-        assert!(gaps.len() >= fewest, "{mode}: {}", gaps.len());
+        // Of half a second.  If the guest's ticks come with the host's, both are one gap.
+        assert!(gaps.len() >= 100, "{mode}: {}", gaps.len());
         assert_eq!(in_guest, on_host, "{mode}");
         assert!(gaps.iter().all(|gap| gap.for_timers().iter().sum::<u64>() <= gap.exits()));
         let are_interrupts_in = |gap: &Gap| gap.get("ticks") == 0 || gap.get("hv_irq") > 0;

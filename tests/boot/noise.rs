@@ -201,6 +201,35 @@ fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
     }
 }
 
+/// Both sides send NMIs to each other's CPUs: the guest's are its own part of a gap, and the host's
+/// are exits.
+#[test]
+fn nmis_are_the_guest_s_own_or_exits() {
+    const EACH: usize = 6;
+    let (host, guest) = quiet_pair(kernel(), 2, "tickless", None);
+    // A stack of each CPU that is not idle, from CPU 0; not on the console.
+    let script = format!(
+        "dmesg -n 1; for nmi in $(seq {EACH}); do sleep 0.4; \
+         taskset -c 0 sh -c 'echo l >/proc/sysrq-trigger'; done; sleep 1"
+    );
+    let script: Vec<String> = ["sh", "-c", &script].map(String::from).into();
+    let beside = Beside { on_host: script.clone(), in_guest: script };
+    let (recorded, book) = sampled_beside(&host, &guest, 1, Some(&beside));
+    let on_cpu_1 = |entry: &&Entry| entry.cpu == 1;
+    let guest_s: Vec<u64> = book.entries.iter().filter(on_cpu_1).map(|one| one.parts.nmi).collect();
+    let guest_s = guest_s.into_iter().filter(|ns| *ns > 0).count();
+    let absences = recorded.host.unwrap().absences;
+    let host_s = absences.iter().filter(|one| one.reason == "nmi" && one.vcpu == 1);
+    let classes: Vec<Class> = host_s.map(|one| one.class).collect();
+    println!("{guest_s} gaps with NMIs of the guest, {} exits for the host's", classes.len());
+    // Those of one second; and of all, but while the vCPU is not in the guest.
+    assert!((1..EACH).contains(&guest_s), "{guest_s}");
+    assert!((EACH - 2..=EACH).contains(&classes.len()), "{}", classes.len());
+    assert!(classes.iter().all(|class| *class == Class::Light), "{classes:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
 /// Time that nobody in the machine knows of, as an SMI takes it: each is found, with its length.
 #[test]
 fn stalls_are_found_one_by_one() {
@@ -223,7 +252,7 @@ fn stalls_are_found_one_by_one() {
         assert!(found.others * 100 <= found.due + 100, "{found:?}");
         // Exits and interrupts take 1 % of the time, and make the stall a part of themselves.
         assert!(found.hidden * 20 <= found.due + 20, "{found:?}");
-        assert_eq!(found.due, found.hidden + found.lengths_ns.len());
+        assert_eq!(found.due, found.hidden + found.missed + found.lengths_ns.len());
         // osnoise's loop, and now and then the edges of an exit or an interrupt.
         let (least, most) = (found.lengths_ns.iter().min(), found.lengths_ns.iter().max());
         assert!(*least.unwrap() >= stalls.ns && *most.unwrap() <= stalls.ns + 5_000, "{found:?}");
