@@ -5,7 +5,8 @@ use crate::support::{
     base_kernel, compile, guest_on, host_for, kernel, mode, sh, text, tools, PATIENCE,
 };
 use paratick_bench::noise::{
-    quiet, quiet_host, record_beside, Beside, Interrupted, NoiseRecorder, Recorded, Sides,
+    quiet, quiet_host, record_beside, sample_on, Beside, Interrupted, NoiseRecorder, Recorded,
+    Sides,
 };
 use paratick_core::{
     cause::Cause,
@@ -207,6 +208,7 @@ fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
 fn nmis_are_the_guest_s_own_or_exits() {
     const EACH: usize = 6;
     let (host, guest) = quiet_pair(kernel(), 2, "tickless", None);
+    sample_on(&guest, "1").unwrap();
     // A stack of each CPU that is not idle, from CPU 0; not on the console.
     let script = format!(
         "dmesg -n 1; for nmi in $(seq {EACH}); do sleep 0.4; \
@@ -215,9 +217,7 @@ fn nmis_are_the_guest_s_own_or_exits() {
     let script: Vec<String> = ["sh", "-c", &script].map(String::from).into();
     let beside = Beside { on_host: script.clone(), in_guest: script };
     let (recorded, book) = sampled_beside(&host, &guest, 1, Some(&beside));
-    let on_cpu_1 = |entry: &&Entry| entry.cpu == 1;
-    let guest_s: Vec<u64> = book.entries.iter().filter(on_cpu_1).map(|one| one.parts.nmi).collect();
-    let guest_s = guest_s.into_iter().filter(|ns| *ns > 0).count();
+    let guest_s = book.entries.iter().filter(|gap| gap.parts.nmi > 0).count();
     let absences = recorded.host.unwrap().absences;
     let host_s = absences.iter().filter(|one| one.reason == "nmi" && one.vcpu == 1);
     let classes: Vec<Class> = host_s.map(|one| one.class).collect();
