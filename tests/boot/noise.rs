@@ -202,7 +202,7 @@ fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
     }
 }
 
-/// Both sides send NMIs to each other's CPUs: the guest's are its own part of a gap, and the host's
+/// Each side sends NMIs to its CPUs: the guest's are a part of a gap of their own, and the host's
 /// are exits.
 #[test]
 fn nmis_are_the_guest_s_own_or_exits() {
@@ -267,7 +267,7 @@ fn stalls_are_found_one_by_one() {
 
 /// With its host's and its own CPUs isolated, and two things off that isolating leaves on: the
 /// watchdog of the clock source, which goes from CPU to CPU, and the scheduler's server for fair
-/// tasks.  A program in user space, as osnoise has RCU give its CPU a tick now and then.
+/// tasks.  For a program in user space: osnoise never leaves the kernel, and RCU wants its tick.
 #[test]
 fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
     const SECONDS: u64 = 3;
@@ -298,6 +298,8 @@ fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
             }
         }
         println!("{name}: in {SECONDS} s {causes:?}");
+        // Else this vCPU was not looked at.
+        assert!(causes.contains_key(&Cause::HostTick), "{name}: {causes:?}");
         for of_its_timers in [Cause::Arm, Cause::Stop, Cause::Expiry] {
             assert!(!causes.contains_key(&of_its_timers), "{name}: {causes:?}");
         }
