@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The emulator's patches, proved: each test fails without the effect of its own.
 
-use crate::support::{guest_on, kernel, text, tools, workload};
+use crate::support::{guest_on, kernel, sh, text, tools, workload};
 use assert_cmd::Command;
 use paratick_core::{cause::Cause, size::Size};
 use paratick_machine::{backend::EMULATED, host::Host, spec::HostSpec};
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 
 /// Longer than the stress takes on a busy machine, a build of the second variant included.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -123,5 +127,48 @@ fn a_wake_up_between_sti_and_hlt_is_not_lost() {
     let sound = |duration: &f64| *duration < least + 20.0;
     assert!(durations.iter().all(sound), "{durations:?} ms");
     guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// A disk and a file system that take a fifth of a second for each request cost a host that waits
+/// for them no time (0007).
+#[test]
+fn the_clock_waits_for_the_machine_s_disk_and_files() {
+    const REQUESTS: u32 = 8;
+    let slow = "throttling.iops-total=5";
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper = folder.path().join("qemu");
+    let mut tools = tools();
+    let qemu = tools.qemu.display();
+    let script = format!(
+        "#!/bin/bash\nset -- \"${{@/cache=unsafe/cache=unsafe,{slow}}}\"\n\
+         exec {qemu} \"${{@/readonly=on/readonly=on,{slow}}}\"\n"
+    );
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    tools.qemu = wrapper;
+    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 1, Size::mib(64));
+    spec.disks = vec![Size::mib(64)];
+    let host = Host::boot(spec, &tools, &mut |_| {}).unwrap();
+    let file = kernel();
+    for (what, flags) in [("/dev/vda", "iflag=direct"), (file.to_str().unwrap(), "")] {
+        let begin = Instant::now();
+        let read = format!(
+            "read before _ </proc/uptime; \
+             dd if={what} of=/dev/null bs=500k count={REQUESTS} {flags} 2>&1 || exit 1; \
+             read after _ </proc/uptime; echo $before $after"
+        );
+        let result = host.exec(sh(&read)).unwrap();
+        let said = text(&result.stdout);
+        assert_eq!(result.code, 0, "{said}");
+        let numbers = said.lines().last().unwrap().split_whitespace();
+        let [before, after]: [f64; 2] =
+            numbers.map(|n| n.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
+        let took = begin.elapsed();
+        println!("{what}: {:.0} ms of the host's, {took:?} of the machine's", 1e3 * (after - before));
+        // A burst may go through at once.
+        assert!(took > Duration::from_millis(200) * (REQUESTS / 2), "{took:?}");
+        assert!(after - before < 0.1, "{before} {after}");
+    }
     host.shutdown().unwrap();
 }
