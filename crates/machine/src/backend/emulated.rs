@@ -35,9 +35,11 @@ const EMULATED_CPU: &str = "EPYC,+svm,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,\
 /// Under icount it is, but TCG has to be forced to say so, and warns of that on every CPU.
 const CONSTANT_TSC: &str = ",+invtsc,x-force-features=on";
 
-/// One instruction is one nanosecond and the TSC counts those, on all CPUs: there is nothing to
-/// measure at boot (with loops that take seconds here) or to watch later.
-const EMULATED_TIME: [&str; 3] = ["tsc_early_khz=1000000", "tsc=reliable", "no_timer_check"];
+/// One instruction is one nanosecond; the TSC and the timers of local APICs count those, on all
+/// CPUs: there is nothing to measure at boot (with loops that take seconds here) or to watch later.
+/// Kernels without the series `lab` ignore `lab_clock_hz`.
+const EMULATED_TIME: [&str; 4] =
+    ["tsc_early_khz=1000000", "lab_clock_hz=1000000000", "tsc=reliable", "no_timer_check"];
 /// CPUs come up one after the other: those that wait for their turn would only spin, and with 64
 /// of them on the parallel clock the emulator does nothing else.
 const EMULATED_START: &str = "cpuhp.parallel=0";
