@@ -165,7 +165,10 @@ fn the_clock_waits_for_the_machine_s_disk_and_files() {
         let [before, after]: [f64; 2] =
             numbers.map(|n| n.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
         let took = begin.elapsed();
-        println!("{what}: {:.0} ms of the host's, {took:?} of the machine's", 1e3 * (after - before));
+        println!(
+            "{what}: {:.0} ms of the host's, {took:?} of the machine's",
+            1e3 * (after - before)
+        );
         // A burst may go through at once.
         assert!(took > Duration::from_millis(200) * (REQUESTS / 2), "{took:?}");
         assert!(after - before < 0.1, "{before} {after}");
