@@ -75,9 +75,9 @@ const TRACE: &str = "sh cd /sys/kernel/tracing && echo 16384 >buffer_size_kb
 const SHOW_TRACE: &str = "sh echo; echo '== trace'; cat /sys/kernel/tracing/trace";
 const ONLY_WRITES: &str = "sh echo 0 >/sys/kernel/tracing/events/kvm/kvm_pv_tick/enable";
 
-/// By then a guest has run for two seconds.  KVM takes the TSC of one that is restored for a new
-/// attempt to set those of all vCPUs alike if it is within a second of the one before, which is
-/// that of a reset: its deadlines would be late by as much (`kvm_synchronize_tsc()`).
+/// By then a guest has run for two seconds.  A TSC that is restored within a second of what the
+/// last reset's has come to is one more vCPU's for KVM, and set to that: the guest's would begin at
+/// 0 again, and its deadlines be late by as much (`kvm_synchronize_tsc()`).
 const OLD: &str = "wait a 20 late_us";
 
 /// Guests' writes to the MSR, in the host's trace after the mark `begin`.
