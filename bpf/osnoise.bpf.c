@@ -160,11 +160,11 @@ int tick_nohz_irq_exit_ends(void *ctx)
 }
 
 /*
- * Nothing tells of a scheduler that looks for another thread to run and finds
- * none. But it accounts for the time of the one that runs first.
+ * No tracepoint tells of a scheduler that looks for another thread to run and
+ * finds none. But it tells RCU first, each time.
  */
-SEC("raw_tracepoint/sched_stat_runtime")
-int sched_stat_runtime(void *ctx)
+SEC("kprobe/rcu_note_context_switch")
+int rcu_note_context_switch(void *ctx)
 {
 	struct noise noise = { .kind = OSNOISE_SCHED };
 

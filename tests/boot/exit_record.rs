@@ -3,7 +3,7 @@
 
 use crate::{
     noise::quiet_pair,
-    support::{base_kernel, guest_on, host_for, kernel, sh, text, workload},
+    support::{base_kernel, guest_on, host_for, kernel, sh, text, tools, workload},
 };
 use paratick_bench::noise::NoiseRecorder;
 use paratick_core::noise::{Absence, Class};
@@ -158,12 +158,38 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
         for gap in gaps.iter().filter(|gap| gap.is_hardware_s()) {
             println!("hardware: {:?} after {} cycles", gap.fields, gap.tsc - gaps[0].tsc);
         }
-        // A look of the scheduler's for another thread may be as long.
-        assert!(hardware <= 3, "{mode}: {hardware}");
+        assert_eq!(hardware, 0, "{mode}");
         assert!(trace.contains("STEAL"), "{}", &trace[..2000]);
         guest.shutdown().unwrap();
         host.shutdown().unwrap();
     }
+}
+
+/// Where several threads want a CPU, its scheduler looks at them after a tick.  If it stays with
+/// osnoise's, no tracepoint tells.
+#[test]
+fn a_look_of_the_scheduler_s_is_no_hardware_noise() {
+    let (host, guest) = quiet_pair(kernel(), 2, "tickless", None);
+    let agent = tools().agent.display().to_string();
+    let chores = format!(
+        "{agent} workload chores --threads 4 --window 0 --work 4000 </dev/null >/dev/null 2>&1 &"
+    );
+    assert_eq!(guest.exec(sh(&chores)).unwrap().code, 0);
+    let trace = osnoise(&guest);
+    let gaps = gaps(&trace);
+    check_sums(&gaps);
+    // Nothing else was there.
+    let is_look = |gap: &&Gap| {
+        let others = ["nmi", "irq", "softirq", "thread"].map(|part| gap.get(part));
+        gap.exits() == 0 && others.iter().sum::<u64>() == 0
+    };
+    let looks = gaps.iter().filter(is_look).count();
+    let hardware = gaps.iter().filter(|gap| gap.is_hardware_s()).count();
+    println!("{} gaps, {looks} of them looks, {hardware} of hardware", gaps.len());
+    assert!(looks >= 3, "{looks}");
+    assert_eq!(hardware, 0);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
 }
 
 /// A host that does not tell, or a guest that does not ask: osnoise is what it was.

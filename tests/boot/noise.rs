@@ -89,15 +89,12 @@ fn gaps_with(book: &Ledger, is: impl Fn(&Source) -> bool) -> usize {
     book.entries.iter().filter(|entry| entry.events.iter().any(|event| is(&event.source))).count()
 }
 
-/// By the guest's kernel, without what only records it.
-fn is_known(event: &Event) -> bool {
-    matches!(event.source, Source::Guest { kind, .. } if kind != Kind::Scheduler)
-}
-
 /// On stock kernels and on ours.
 #[test]
 fn every_gap_has_a_cause() {
-    for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick")] {
+    for (image, mode, counts_looks) in
+        [(base_kernel(), "tickless", false), (kernel(), "paratick", true)]
+    {
         let (host, guest) = quiet_pair(image, 1, mode, None);
         let (recorded, book) = sampled(&host, &guest, 2);
         let audit = recorded.host.as_ref().unwrap().audit.unwrap();
@@ -106,7 +103,11 @@ fn every_gap_has_a_cause() {
         assert!(gaps > 500, "{mode}: {gaps}");
         assert_eq!(book.unexplained(), 0, "{mode}");
         // What its osnoise takes for hardware are the exits with which nothing came that it knows,
-        // and a look of the scheduler's that is as long.
+        // and without the series a look of the scheduler's that is as long.
+        let is_known = |event: &Event| {
+            matches!(event.source, Source::Guest { kind, .. }
+                if counts_looks || kind != Kind::Scheduler)
+        };
         let is_exit = |event: &&Event| matches!(event.source, Source::Exit { .. });
         let hardware = book.entries.iter().filter(|entry| entry.unknown_to_guest).count();
         let (mut exits, mut looks) = (0, 0);
@@ -120,7 +121,7 @@ fn every_gap_has_a_cause() {
             "{mode}: osnoise calls {hardware} of {gaps} gaps hardware: {exits} exits, {looks} looks"
         );
         assert_eq!(hardware, exits + looks, "{mode}");
-        assert!(looks <= 3, "{mode}: {looks}");
+        assert!(looks <= if counts_looks { 0 } else { 3 }, "{mode}: {looks}");
         let arms = gaps_with(&book, |source| {
             matches!(source, Source::Exit { cause: Cause::Arm | Cause::Expiry, .. })
         });
@@ -178,8 +179,8 @@ fn a_guest_alone_has_the_exits_that_its_host_sees() {
 /// Two vCPUs that wander over three CPUs, with other things to do on both sides: most gaps are
 /// several things at once.
 #[test]
-fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
-    for (image, least) in [(base_kernel(), 99.0), (kernel(), 99.9)] {
+fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
+    for image in [base_kernel(), kernel()] {
         let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
         quiet_host(&mut spec);
         let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
@@ -192,9 +193,8 @@ fn of_busy_guests_on_busy_hosts_nearly_every_gap_has_a_cause() {
         let beside = Beside { on_host: chores.clone(), in_guest: chores };
         let (_, book) = sampled_beside(&host, &guest, 1, Some(&beside));
         let gaps = book.entries.len();
-        let named = 100.0 * (gaps - book.unexplained()) as f64 / gaps as f64;
-        println!("{named:.2} % of {gaps} gaps are named");
-        assert!(gaps > 1_000 && named >= least, "{named} of {gaps}");
+        assert!(gaps > 1_000, "{gaps}");
+        assert_eq!(book.unexplained(), 0);
         let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
         assert!(steal > 0, "nobody preempted a vCPU");
         guest.shutdown().unwrap();
