@@ -160,15 +160,21 @@ int tick_nohz_irq_exit_ends(void *ctx)
 }
 
 /*
- * No tracepoint tells of a scheduler that looks for another thread to run and
- * finds none. But it tells RCU first, each time.
+ * Each time that the scheduler looks for another thread to run, it tells RCU
+ * first, even if it finds none: of that osnoise knows nothing. The argument
+ * is one of the texts of include/trace/events/rcu.h, of which this is the only
+ * one that begins so.
  */
-SEC("kprobe/rcu_note_context_switch")
-int rcu_note_context_switch(void *ctx)
+SEC("raw_tracepoint/rcu_utilization")
+int rcu_utilization(__u64 *ctx)
 {
 	struct noise noise = { .kind = OSNOISE_SCHED };
+	__u64 text = 0;
 
-	return is_osnoise() ? tell(&noise) : 0;
+	bpf_probe_read_kernel(&text, sizeof(text), (void *)ctx[0]);
+	if (text != *(const __u64 *)"Start co" || !is_osnoise())
+		return 0;
+	return tell(&noise);
 }
 
 SEC("tracepoint/osnoise/thread_noise")

@@ -7,11 +7,17 @@ use super::raw::{
 };
 use crate::bpf::name;
 use paratick_core::noise::{Disturbance, Exits, Gap, Kind, Parts, Told, TICK_NOHZ_IRQ_EXIT};
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 /// Linux's softirqs, by number (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// In ns: no gap is told later than that, so nothing seems to have been earlier by more.
+const LATE: u64 = 1_000;
 
 /// In the order of the CPUs, and of time.  `splits` are what the kernel says of some gaps.
 pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
@@ -31,8 +37,7 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
         let before = waiting.remove(&record.cpu).unwrap_or_default();
         let disturbances = before
             .into_iter()
-            .map(|one| (one, start(one, offset)))
-            .filter(|(_, start)| within.contains(start))
+            .filter_map(|one| Some((one, start_within(one, offset, &within)?)))
             .map(|(one, start)| Disturbance {
                 kind: kind(one.kind),
                 name: of(one),
@@ -85,6 +90,15 @@ fn clocks_offset(records: &[Noise]) -> Option<u64> {
     let gaps = records.iter().filter(|record| record.kind == OSNOISE_GAP);
     let ahead = |gap: &Noise| gap.told_ns.wrapping_sub(gap.start_ns.wrapping_add(gap.ns)) as i64;
     gaps.map(ahead).min().map(|offset| offset as u64)
+}
+
+/// When it began, if that is in the gap.
+fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
+    let start = start(record, offset);
+    match record.kind {
+        OSNOISE_SCHED if (start..start + LATE).contains(&gap.start) => Some(gap.start),
+        _ => gap.contains(&start).then_some(start),
+    }
 }
 
 /// On the trace's clock.

@@ -13,17 +13,14 @@ use paratick_core::noise::TICK_NOHZ_IRQ_EXIT;
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/osnoise.bpf.o"));
 
 /// Each has a BPF program of its name.
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 6] = [
     "osnoise/nmi_noise",
     "osnoise/irq_noise",
     "osnoise/softirq_noise",
     "osnoise/thread_noise",
     "osnoise/sample_threshold",
+    "rcu/rcu_utilization",
 ];
-
-/// What the scheduler calls each time that it looks for a thread, first of all (`kernel/rcu/tree.c`;
-/// kernels for a single CPU have no such function).
-const SCHEDULER: &str = "rcu_note_context_switch";
 
 /// Only where the series `noise` is; it is told where the host keeps a record of the guest's exits.
 const PARTS: &str = "osnoise/sample_parts";
@@ -72,11 +69,8 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     }
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
-    // Without these, some gaps of busy CPUs, and some time of those of nohz_full, stay unexplained.
-    if function_address(SCHEDULER)?.is_some() {
-        bpf::probe(&mut ebpf, SCHEDULER).ok();
-    }
     if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
+        // Without it, some of the time of these CPUs stays unexplained.
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     bpf::attach(&mut ebpf, EVENTS)?;

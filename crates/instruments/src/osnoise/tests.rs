@@ -51,12 +51,24 @@ fn what_came_within_a_gap_belongs_to_it() {
 fn a_look_of_the_scheduler_s_is_an_instant() {
     let looks = |at: u64| Noise { told_ns: at + AHEAD, ..record(OSNOISE_SCHED, 0, 0, 0) };
     let gap = record(OSNOISE_GAP, 1_000, 4_000, 0);
-    let gaps = gather(&[looks(900), looks(1_800), gap]);
+    let gaps = gather(&[looks(0), looks(1_800), gap]);
     let name = "nobody else to run".into();
     let (begin_ns, end_ns) = (1_800 + AHEAD, 1_800 + AHEAD);
     let expected = [Disturbance { kind: Kind::Scheduler, name, begin_ns, end_ns }];
     assert_eq!(gaps[0].disturbances, expected);
     assert_eq!(gaps[0].interference, 0);
+}
+
+/// The gap that was told soonest was told some time after its end, by which all else seems earlier.
+#[test]
+fn a_look_right_at_the_beginning_is_in_its_gap() {
+    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
+    let look = told(9_080, record(OSNOISE_SCHED, 0, 0, 0));
+    let begins = |at: u64| told(at + 1_620, record(OSNOISE_GAP, at, 1_500, 0));
+    let looks = |gap: u64| gather(&[look, begins(gap)])[0].disturbances.len();
+    assert_eq!([9_000, 9_080, 10_000].map(looks), [1, 1, 0]);
+    let begin = gather(&[look, begins(9_000)])[0].disturbances[0].begin_ns;
+    assert_eq!(begin, 9_000 + 120 + AHEAD);
 }
 
 /// It began so long before it is told.
