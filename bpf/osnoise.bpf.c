@@ -161,9 +161,9 @@ int tick_nohz_irq_exit_ends(void *ctx)
 
 /*
  * Each time that the scheduler looks for another thread to run, it tells RCU
- * first, even if it finds none: of that osnoise knows nothing. The argument
- * is one of the texts of include/trace/events/rcu.h, of which this is the only
- * one that begins so.
+ * first. If it finds none, osnoise knows nothing of it. The argument is a text
+ * of kernel/rcu/, of which "Start context switch" is the only one that begins
+ * so.
  */
 SEC("raw_tracepoint/rcu_utilization")
 int rcu_utilization(__u64 *ctx)

@@ -16,7 +16,7 @@
 #define OSNOISE_IRQ	2	/* number is the vector, or Linux's number of a device's */
 #define OSNOISE_SOFTIRQ	3	/* number is the softirq's */
 #define OSNOISE_THREAD	4	/* number is the thread's */
-#define OSNOISE_SCHED	5	/* an instant: the scheduler looks at osnoise's thread */
+#define OSNOISE_SCHED	5	/* an instant: the scheduler looks for another thread */
 #define OSNOISE_TICK	6	/* on the way out of an interrupt; start_ns is not known */
 
 /* A gap in osnoise's sampling, or what disturbed it. */

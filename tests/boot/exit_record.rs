@@ -166,7 +166,7 @@ fn each_gap_is_split_and_each_exit_is_in_one() {
 }
 
 /// Where several threads want a CPU, its scheduler looks at them after a tick.  If it stays with
-/// osnoise's, no tracepoint tells.
+/// osnoise's, none of osnoise's events tells.
 #[test]
 fn a_look_of_the_scheduler_s_is_no_hardware_noise() {
     let (host, guest) = quiet_pair(kernel(), 2, "tickless", None);
@@ -184,10 +184,10 @@ fn a_look_of_the_scheduler_s_is_no_hardware_noise() {
         gap.exits() == 0 && others.iter().sum::<u64>() == 0
     };
     let looks = gaps.iter().filter(is_look).count();
-    let hardware = gaps.iter().filter(|gap| gap.is_hardware_s()).count();
-    println!("{} gaps, {looks} of them looks, {hardware} of hardware", gaps.len());
-    assert!(looks >= 3, "{looks}");
-    assert_eq!(hardware, 0);
+    let hardware: Vec<_> =
+        gaps.iter().filter(|gap| gap.is_hardware_s()).map(|gap| &gap.fields).collect();
+    println!("{} gaps, {looks} of them looks, of hardware: {hardware:?}", gaps.len());
+    assert!(looks > 0 && hardware.is_empty());
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

@@ -121,7 +121,7 @@ fn every_gap_has_a_cause() {
             "{mode}: osnoise calls {hardware} of {gaps} gaps hardware: {exits} exits, {looks} looks"
         );
         assert_eq!(hardware, exits + looks, "{mode}");
-        assert!(looks <= if counts_looks { 0 } else { 3 }, "{mode}: {looks}");
+        assert!(looks <= 3, "{mode}: {looks}");
         let arms = gaps_with(&book, |source| {
             matches!(source, Source::Exit { cause: Cause::Arm | Cause::Expiry, .. })
         });
@@ -180,7 +180,8 @@ fn a_guest_alone_has_the_exits_that_its_host_sees() {
 /// several things at once.
 #[test]
 fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
-    for image in [base_kernel(), kernel()] {
+    // On stock kernels osnoise's own writing of an event is a part of the next gap.
+    for (image, most) in [(base_kernel(), 3), (kernel(), 0)] {
         let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
         quiet_host(&mut spec);
         let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
@@ -194,7 +195,11 @@ fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
         let (_, book) = sampled_beside(&host, &guest, 1, Some(&beside));
         let gaps = book.entries.len();
         assert!(gaps > 1_000, "{gaps}");
-        assert_eq!(book.unexplained(), 0);
+        let is_unexplained = |entry: &&Entry| {
+            entry.events.iter().any(|event| matches!(event.source, Source::Unexplained))
+        };
+        let unexplained: Vec<_> = book.entries.iter().filter(is_unexplained).collect();
+        assert!(unexplained.len() <= most, "{unexplained:?}");
         let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
         assert!(steal > 0, "nobody preempted a vCPU");
         guest.shutdown().unwrap();

@@ -30,7 +30,7 @@ pub fn settle(function: &str) {
 
 /// Whether the list has a probe there that may yet be made a jump.
 fn is_to_change(list: &str, function: &str) -> bool {
-    // Behind the landing pad of kernels with IBT.
+    // With IBT a function begins with a landing pad of four bytes.
     let places = ["+0x0", "+0x4"].map(|at| format!("{function}{at}"));
     let its = |line: &&str| line.split_whitespace().any(|word| places.iter().any(|at| word == at));
     let settled = ["[OPTIMIZED]", "[FTRACE]", "[DISABLED]", "[GONE]"];

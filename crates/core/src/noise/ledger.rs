@@ -247,15 +247,11 @@ fn entry(gap: &Gap, away: &[Away]) -> Entry {
     let mut inner: Vec<&Disturbance> = gap.disturbances.iter().collect();
     // Of two of one kind, the one that began later is the inner one.
     inner.sort_by_key(|one| (one.kind, std::cmp::Reverse(one.begin_ns)));
-    let mut scheduled = gap.disturbances.iter().any(|one| one.kind == Kind::Thread);
+    let switched = gap.disturbances.iter().any(|one| one.kind == Kind::Thread);
     for one in inner {
-        if one.kind == Kind::Scheduler {
-            // Interrupts account for the thread's time, too, and so does a switch to another one.
-            let at = one.begin_ns as i64;
-            if scheduled || taken.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-                continue;
-            }
-            scheduled = true;
+        // A switch to another thread begins with a look for it.
+        if one.kind == Kind::Scheduler && switched {
+            continue;
         }
         let (from, to) = clip(one.begin_ns as i64, one.end_ns as i64);
         let ns = take(&mut taken, from, to);

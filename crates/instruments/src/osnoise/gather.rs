@@ -16,7 +16,8 @@ use std::{
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// In ns: no gap is told later than that, so nothing seems to have been earlier by more.
+/// In ns: some gap is told within that, so what is known by when it was told seems to have been
+/// earlier by no more.
 const LATE: u64 = 1_000;
 
 /// In the order of the CPUs, and of time.  `splits` are what the kernel says of some gaps.
@@ -96,7 +97,7 @@ fn clocks_offset(records: &[Noise]) -> Option<u64> {
 fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
     let start = start(record, offset);
     match record.kind {
-        OSNOISE_SCHED if (start..start + LATE).contains(&gap.start) => Some(gap.start),
+        OSNOISE_SCHED if (start..start + LATE).contains(&gap.start) => Some(start),
         _ => gap.contains(&start).then_some(start),
     }
 }

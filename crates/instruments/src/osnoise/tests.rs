@@ -59,7 +59,8 @@ fn a_look_of_the_scheduler_s_is_an_instant() {
     assert_eq!(gaps[0].interference, 0);
 }
 
-/// The gap that was told soonest was told some time after its end, by which all else seems earlier.
+/// Even the gap that was told soonest was told some time after its end: by so much a look seems to
+/// have been earlier than it was.
 #[test]
 fn a_look_right_at_the_beginning_is_in_its_gap() {
     let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
@@ -67,8 +68,6 @@ fn a_look_right_at_the_beginning_is_in_its_gap() {
     let begins = |at: u64| told(at + 1_620, record(OSNOISE_GAP, at, 1_500, 0));
     let looks = |gap: u64| gather(&[look, begins(gap)])[0].disturbances.len();
     assert_eq!([9_000, 9_080, 10_000].map(looks), [1, 1, 0]);
-    let begin = gather(&[look, begins(9_000)])[0].disturbances[0].begin_ns;
-    assert_eq!(begin, 9_000 + 120 + AHEAD);
 }
 
 /// It began so long before it is told.
