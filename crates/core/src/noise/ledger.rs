@@ -120,12 +120,12 @@ impl Edges {
     fn usual(&self, events: &[Event]) -> u64 {
         let edge = |event: &Event| {
             let (measured, edges) = match event.source {
-                // To the thread and back, each time by way of the scheduler: that takes longer
-                // than the way into an interrupt.
+                // To the thread and back, each time by way of the scheduler: both take longer than
+                // the way into an interrupt.
                 Source::Guest { kind: Kind::Thread, .. } => {
                     (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 3)
                 }
-                Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 1),
+                Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 2),
                 Source::Guest { .. } => (self.interrupt, 1),
                 Source::Exit { .. } | Source::Exits { .. } => (self.exit, 1),
                 // Part of an exit.
