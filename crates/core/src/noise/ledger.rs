@@ -66,8 +66,8 @@ pub struct Event {
 
 /// What the ways there and back take outside all tracepoints, in ns: the median of what is nobody's
 /// in gaps that are one such event and nothing else, where there are some.  A thread seldom comes
-/// alone: else it is the median of what is nobody's in gaps with one thread, less what is usual of
-/// all else in them.
+/// alone, nor does an exit where it brings a virtual tick: else it is the median of what is nobody's
+/// in gaps with one thread or exit, less what is usual of all else in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edges {
     /// Out of the guest.
@@ -94,21 +94,23 @@ impl Edges {
             median(entries.iter().filter(alone).map(|entry| entry.parts.rest).collect())
         };
         let mut edges = Edges {
-            exit: alone(&|source| matches!(source, Source::Exit { .. } | Source::Exits { .. })),
+            exit: alone(&is_exit),
             interrupt: alone(&|source| {
                 matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
             }),
             thread: alone(&is_thread),
             scheduler: alone(&is_scheduler),
         };
-        edges.thread = edges.thread.or_else(|| {
-            let with_one = |entry: &Entry| {
-                let (threads, others): (Vec<Event>, Vec<Event>) =
-                    entry.events.iter().cloned().partition(|event| is_thread(&event.source));
-                (threads.len() == 1).then(|| entry.parts.rest.saturating_sub(edges.usual(&others)))
+        let with_one = |edges: &Edges, is: fn(&Source) -> bool| {
+            let left = |entry: &Entry| {
+                let (its, others): (Vec<Event>, Vec<Event>) =
+                    entry.events.iter().cloned().partition(|event| is(&event.source));
+                (its.len() == 1).then(|| entry.parts.rest.saturating_sub(edges.usual(&others)))
             };
-            median(entries.iter().filter_map(with_one).collect())
-        });
+            median(entries.iter().filter_map(left).collect())
+        };
+        edges.exit = edges.exit.or_else(|| with_one(&edges, is_exit));
+        edges.thread = edges.thread.or_else(|| with_one(&edges, is_thread));
         edges
     }
 
@@ -136,6 +138,10 @@ impl Edges {
         let seen = events.iter().filter(|event| event.ns > 0 || is_scheduler(&event.source));
         seen.map(edge).sum()
     }
+}
+
+fn is_exit(source: &Source) -> bool {
+    matches!(source, Source::Exit { .. } | Source::Exits { .. })
 }
 
 fn is_thread(source: &Source) -> bool {

@@ -187,6 +187,23 @@ fn threads_that_never_come_alone_are_measured_with_what_comes_with_them() {
     assert_eq!(last, Event { source: Source::Unexplained, ns: 57_000 });
 }
 
+/// As where each exit brings a virtual tick.
+#[test]
+fn exits_that_never_come_alone_are_measured_with_what_comes_with_them() {
+    let irq = |begin: u64| disturbed(Kind::Irq, begin + 6_000, begin + 7_000);
+    let ticks = [0, 20_000, 40_000];
+    let twice = 60_000;
+    let mut gaps: Vec<Gap> = ticks.map(|begin| gap(begin, 8_500, vec![irq(begin)])).into();
+    gaps.push(gap(twice, 12_100, vec![irq(twice)]));
+    let exit = |begin: u64| absence(begin, [5_000, 0, 0, 0, 0]);
+    let mut absences: Vec<Absence> = ticks.map(|begin| exit(begin + 500)).into();
+    absences.extend([exit(twice + 500), absence(twice + 8_000, [2_000, 0, 0, 0, 0])]);
+    let book = account(gaps, absences);
+    // Of the 2.5 us that are nobody's, 1 us may be the interrupt's; of two exits, 4.1 us are.
+    assert_eq!(book.entries[3].parts.rest, 4_100);
+    assert_eq!((book.edges.exit, book.unexplained()), (Some(1_500), 0));
+}
+
 #[test]
 fn without_a_host_the_guest_s_own_noise_is_known() {
     let guest = sampled(vec![gap(0, 9_000, vec![disturbed(Kind::Irq, 300, 8_300)])]);
