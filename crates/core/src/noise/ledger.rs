@@ -66,8 +66,8 @@ pub struct Event {
 
 /// What the ways there and back take outside all tracepoints, in ns: the median of what is nobody's
 /// in gaps that are one such event and nothing else, where there are some.  A thread seldom comes
-/// alone, nor does an exit where it brings a virtual tick: else it is the median of what is nobody's
-/// in gaps with one thread or exit, less what is usual of all else in them.
+/// alone, nor does an exit where it brings a virtual tick: else it is the median of what is
+/// nobody's in gaps with one thread or exit, less what is usual of all else in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edges {
     /// Out of the guest.
