@@ -177,6 +177,23 @@ int rcu_utilization(__u64 *ctx)
 	return tell(&noise);
 }
 
+/* TICK_DEFER_IRQ of include/linux/tick.h, with the series halt-until. */
+#define DEFER_IRQ 2
+
+/*
+ * With virtual ticks, a CPU may look at its deadline on the way out of an
+ * interrupt, and write it then. Its arguments are why, deadline.
+ */
+SEC("raw_tracepoint/tick_deadline_write")
+int tick_deadline_write(__u64 *ctx)
+{
+	struct noise noise = { .kind = OSNOISE_DEADLINE };
+
+	if ((__u32)ctx[0] != DEFER_IRQ || !is_osnoise())
+		return 0;
+	return tell(&noise);
+}
+
 SEC("tracepoint/osnoise/thread_noise")
 int thread_noise(void *ctx)
 {

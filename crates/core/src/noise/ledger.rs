@@ -8,10 +8,7 @@ use super::{
     join::{absences, Away},
     parts::{Exits, Parts, Told},
     rank::{sources, Place, Source},
-    recording::{
-        Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD,
-        TICK_NOHZ_IRQ_EXIT,
-    },
+    recording::{self, Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
 };
 use serde::Serialize;
 
@@ -149,7 +146,7 @@ fn is_thread(source: &Source) -> bool {
 }
 
 fn is_way_out(source: &Source) -> bool {
-    matches!(source, Source::Guest { name, .. } if name == TICK_NOHZ_IRQ_EXIT)
+    matches!(source, Source::Guest { name, .. } if recording::is_way_out(name))
 }
 
 fn is_scheduler(source: &Source) -> bool {

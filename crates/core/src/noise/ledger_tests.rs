@@ -283,6 +283,14 @@ fn gaps_of_which_nothing_was_told_are_outside_of_the_guest_and_others_are_unexpl
     assert_eq!(sources, [&Source::Outside, &Source::Unexplained]);
 }
 
+/// It is the deadline of a timer, though no interrupt of the tick.
+#[test]
+fn what_writes_a_deadline_has_the_ticks_knob() {
+    let way_out = |name: &str| Source::Guest { kind: Kind::Irq, name: name.into() };
+    assert_eq!(way_out(recording::TICK_DEFER_IRQ_EXIT).knob(), Some(Knob::GuestTicks));
+    assert_eq!(way_out(recording::TICK_NOHZ_IRQ_EXIT).knob(), None);
+}
+
 #[test]
 fn exits_have_a_knob_if_one_ends_all_of_them() {
     let exits = |causes: &[Cause]| Source::Exits { causes: causes.to_vec() };
@@ -378,7 +386,7 @@ proptest! {
             .map(|(kind, begin, ns)| match kind {
                 4 => disturbed(kinds[kind], begin, begin),
                 5 => Disturbance {
-                    name: TICK_NOHZ_IRQ_EXIT.into(),
+                    name: recording::TICK_NOHZ_IRQ_EXIT.into(),
                     ..disturbed(kinds[kind], begin, begin + ns)
                 },
                 _ => disturbed(kinds[kind], begin, begin + ns),

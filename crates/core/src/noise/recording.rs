@@ -12,9 +12,18 @@ pub const OSNOISE_THRESHOLD: u64 = 1_000;
 /// an interrupt.  It is told apart from that, as an IRQ of this name.
 pub const TICK_NOHZ_IRQ_EXIT: &str = "tick_nohz_irq_exit";
 
+/// Where a CPU with virtual ticks looks at its deadline, on the same way: a function of the series
+/// `halt-until`.
+pub const TICK_DEFER_IRQ_EXIT: &str = "tick_defer_irq_exit";
+
+/// Whether it is on the way out of an interrupt, of which the kernel itself does not tell it apart.
+pub fn is_way_out(name: &str) -> bool {
+    [TICK_NOHZ_IRQ_EXIT, TICK_DEFER_IRQ_EXIT].contains(&name)
+}
+
 /// Whether the kernel names the interrupt of its own tick so, or of ours.
 pub fn is_tick(name: &str) -> bool {
-    name != TICK_NOHZ_IRQ_EXIT && (name.contains("tick") || name.contains("timer"))
+    !is_way_out(name) && (name.contains("tick") || name.contains("timer"))
 }
 
 /// What a guest's exits cost it, as its host saw it.

@@ -2,11 +2,13 @@
 //! From records to gaps, each with what disturbed it.
 
 use super::raw::{
-    Noise, Parts as Split, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED, OSNOISE_SOFTIRQ,
-    OSNOISE_THREAD, OSNOISE_TICK,
+    Noise, Parts as Split, OSNOISE_DEADLINE, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED,
+    OSNOISE_SOFTIRQ, OSNOISE_THREAD, OSNOISE_TICK,
 };
 use crate::bpf::name;
-use paratick_core::noise::{Disturbance, Exits, Gap, Kind, Parts, Told, TICK_NOHZ_IRQ_EXIT};
+use paratick_core::noise::{
+    Disturbance, Exits, Gap, Kind, Parts, Told, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
@@ -36,17 +38,22 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
         // Of what came before, some may have been too short for a gap.
         let within = record.start_ns..record.start_ns.saturating_add(record.ns);
         let before = waiting.remove(&record.cpu).unwrap_or_default();
-        let disturbances = before
-            .into_iter()
-            .filter_map(|one| Some((one, start_within(one, offset, &within)?)))
-            .map(|(one, start)| Disturbance {
+        let mut disturbances: Vec<Disturbance> = Vec::new();
+        for one in before {
+            let Some(start) = start_within(one, offset, &within) else { continue };
+            let begin_ns = match (one.kind, disturbances.last()) {
+                // The way out of an interrupt begins where that ends.
+                (OSNOISE_DEADLINE, Some(last)) => last.end_ns,
+                _ => monotonic(start),
+            };
+            disturbances.push(Disturbance {
                 kind: kind(one.kind),
                 name: of(one),
-                begin_ns: monotonic(start),
+                begin_ns,
                 // With what was within it: that is told apart by its own record.
-                end_ns: one.told_ns.max(monotonic(start)),
-            })
-            .collect();
+                end_ns: one.told_ns.max(begin_ns),
+            });
+        }
         gaps.entry(record.cpu).or_default().push(Gap {
             cpu: record.cpu,
             begin_ns: monotonic(record.start_ns),
@@ -105,7 +112,9 @@ fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
 /// On the trace's clock.
 fn start(record: &Noise, offset: u64) -> u64 {
     match record.kind {
-        OSNOISE_SCHED | OSNOISE_TICK => record.told_ns.wrapping_sub(record.ns + offset),
+        OSNOISE_SCHED | OSNOISE_TICK | OSNOISE_DEADLINE => {
+            record.told_ns.wrapping_sub(record.ns + offset)
+        }
         _ => record.start_ns,
     }
 }
@@ -113,7 +122,7 @@ fn start(record: &Noise, offset: u64) -> u64 {
 fn kind(kind: u32) -> Kind {
     match kind {
         OSNOISE_NMI => Kind::Nmi,
-        OSNOISE_IRQ | OSNOISE_TICK => Kind::Irq,
+        OSNOISE_IRQ | OSNOISE_TICK | OSNOISE_DEADLINE => Kind::Irq,
         OSNOISE_SOFTIRQ => Kind::Softirq,
         OSNOISE_SCHED => Kind::Scheduler,
         _ => Kind::Thread,
@@ -131,6 +140,7 @@ fn of(record: &Noise) -> String {
         },
         OSNOISE_SCHED => "nobody else to run".into(),
         OSNOISE_TICK => TICK_NOHZ_IRQ_EXIT.into(),
+        OSNOISE_DEADLINE => TICK_DEFER_IRQ_EXIT.into(),
         _ => "NMI".into(),
     }
 }

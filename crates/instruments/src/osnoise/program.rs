@@ -25,6 +25,9 @@ const EVENTS: [&str; 6] = [
 /// Only where the series `noise` is; it is told where the host keeps a record of the guest's exits.
 const PARTS: &str = "osnoise/sample_parts";
 
+/// Only where the series `halt-until` is.
+const DEADLINE: &str = "timer/tick_deadline_write";
+
 /// As struct parts in bpf/osnoise.h has them.
 const PARTS_FIELDS: [&str; 20] = [
     "start",
@@ -74,6 +77,9 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     bpf::attach(&mut ebpf, EVENTS)?;
+    if tracefs.has(DEADLINE) {
+        bpf::attach(&mut ebpf, [DEADLINE])?;
+    }
     if tracefs.has(PARTS) {
         check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
         bpf::attach(&mut ebpf, [PARTS])?;

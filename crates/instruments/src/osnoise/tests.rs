@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::{gather::gather as gather_split, raw::*};
-use paratick_core::noise::{Disturbance, Gap, Kind, TICK_NOHZ_IRQ_EXIT};
+use paratick_core::noise::{Disturbance, Gap, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT};
 
 /// CLOCK_MONOTONIC is so far ahead of the trace's clock.
 const AHEAD: u64 = 1_000_000;
@@ -80,6 +80,24 @@ fn the_way_out_of_an_interrupt_is_told_apart_from_it() {
     let expected =
         [Disturbance { kind: Kind::Irq, name, begin_ns: told_ns - 800, end_ns: told_ns }];
     assert_eq!(gaps[0].disturbances, expected);
+}
+
+/// Its own beginning is not told.
+#[test]
+fn a_deadline_is_written_on_the_way_out_of_the_interrupt_before_it() {
+    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
+    let irq = told(2_000, record(OSNOISE_IRQ, 1_200, 800, 236));
+    let write = told(4_100, record(OSNOISE_DEADLINE, 0, 0, 0));
+    let gap = record(OSNOISE_GAP, 1_000, 9_000, 1);
+    let spans = |records: &[Noise]| {
+        let last = gather(records)[0].disturbances.pop().unwrap();
+        (last.name, last.begin_ns - AHEAD, last.end_ns - AHEAD)
+    };
+    let name = TICK_DEFER_IRQ_EXIT.to_string();
+    assert_eq!(spans(&[irq, write, gap]), (name.clone(), 2_000, 4_100));
+    // The interrupt is none of this gap's.
+    let before = told(500, record(OSNOISE_IRQ, 100, 400, 236));
+    assert_eq!(spans(&[before, write, gap]), (name, 4_100, 4_100));
 }
 
 #[test]
