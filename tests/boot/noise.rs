@@ -11,7 +11,10 @@ use paratick_bench::noise::{
 use paratick_core::{
     cause::Cause,
     isolation::Isolation,
-    noise::{ledger, Absence, Class, Entry, Event, Exits, Kind, Ledger, Source, Stalls},
+    noise::{
+        ledger, Absence, Class, Entry, Event, Exits, Kind, Ledger, Source, Stalls,
+        TICK_DEFER_IRQ_EXIT,
+    },
     size::Size,
     wire::GuestConfig,
 };
@@ -181,28 +184,38 @@ fn a_guest_alone_has_the_exits_that_its_host_sees() {
 #[test]
 fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
     // On stock kernels osnoise's own writing of an event is a part of the next gap.
-    for (image, most) in [(base_kernel(), 3), (kernel(), 0)] {
+    let with_series = &["tickless", "paratick"][..];
+    for (image, modes, most) in [(base_kernel(), &["tickless"][..], 3), (kernel(), with_series, 0)]
+    {
         let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
         quiet_host(&mut spec);
         let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-        let mut config = GuestConfig::new(image, 2, Size::mib(512), mode("tickless"));
-        config.unpinned = true;
-        let guest = host.start_guest(config).unwrap();
-        let agent = tools().agent.display().to_string();
-        let chores: Vec<String> =
-            [&agent, "workload", "chores", "--threads", "4"].map(String::from).into();
-        let beside = Beside { on_host: chores.clone(), in_guest: chores };
-        let (_, book) = sampled_beside(&host, &guest, 1, Some(&beside));
-        let gaps = book.entries.len();
-        assert!(gaps > 1_000, "{gaps}");
-        let is_unexplained = |entry: &&Entry| {
-            entry.events.iter().any(|event| matches!(event.source, Source::Unexplained))
-        };
-        let unexplained: Vec<_> = book.entries.iter().filter(is_unexplained).collect();
-        assert!(unexplained.len() <= most, "{unexplained:?}");
-        let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
-        assert!(steal > 0, "nobody preempted a vCPU");
-        guest.shutdown().unwrap();
+        for name in modes {
+            let mut config = GuestConfig::new(image.clone(), 2, Size::mib(512), mode(name));
+            config.unpinned = true;
+            let guest = host.start_guest(config).unwrap();
+            let agent = tools().agent.display().to_string();
+            let chores: Vec<String> =
+                [&agent, "workload", "chores", "--threads", "4"].map(String::from).into();
+            let beside = Beside { on_host: chores.clone(), in_guest: chores };
+            let (_, book) = sampled_beside(&host, &guest, 1, Some(&beside));
+            let gaps = book.entries.len();
+            assert!(gaps > 500, "{name}: {gaps}");
+            let is_unexplained = |entry: &&Entry| {
+                entry.events.iter().any(|event| matches!(event.source, Source::Unexplained))
+            };
+            let unexplained: Vec<_> = book.entries.iter().filter(is_unexplained).collect();
+            assert!(unexplained.len() <= most, "{name}: {unexplained:?}");
+            let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
+            assert!(steal > 0, "{name}: nobody preempted a vCPU");
+            let deadlines = gaps_with(
+                &book,
+                |source| matches!(source, Source::Guest { name, .. } if name == TICK_DEFER_IRQ_EXIT),
+            );
+            println!("{name}: {gaps} gaps, {deadlines} with a deadline on the way out");
+            assert_eq!(deadlines > 0, *name == "paratick", "{name}");
+            guest.shutdown().unwrap();
+        }
         host.shutdown().unwrap();
     }
 }

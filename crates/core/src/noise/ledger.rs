@@ -207,12 +207,10 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
         let away =
             host.map_or(Vec::new(), |(host, process)| absences(&guest.clock, host, process, cpu));
         for gap in guest.gaps.iter().filter(|gap| gap.cpu == cpu) {
-            // Absences follow each other: those that end in or after the gap, until it is over.
-            let end = (gap.begin_ns + gap.ns) as i64;
-            let first = away.partition_point(|away| away.end <= gap.begin_ns as i64);
-            let within = &away[first..];
-            let within = &within[..within.partition_point(|away| away.begin < end)];
-            let entry = entry(gap, within);
+            let mut entry = entry_since(gap, gap.written_ns, &away);
+            if entry.parts.sum() > gap.ns {
+                entry = entry_since(gap, 0, &away);
+            }
             entries.push(match gap.told.filter(|_| host.is_none()) {
                 Some(told) => split(entry, told),
                 None => entry,
@@ -232,8 +230,13 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
     Ledger { window_ns, edges, entries }
 }
 
-fn entry(gap: &Gap, away: &[Away]) -> Entry {
-    let (begin, end) = (gap.begin_ns as i64, (gap.begin_ns + gap.ns) as i64);
+/// With what came since so many ns before the gap.
+fn entry_since(gap: &Gap, before_ns: u64, away: &[Away]) -> Entry {
+    let begin = gap.begin_ns.saturating_sub(before_ns) as i64;
+    let end = (gap.begin_ns + gap.ns) as i64;
+    // Absences follow each other: those that end in or after the gap, until it is over.
+    let away = &away[away.partition_point(|away| away.end <= begin)..];
+    let away = &away[..away.partition_point(|away| away.begin < end)];
     let clip = |from: i64, to: i64| (from.clamp(begin, end), to.clamp(begin, end));
     let mut parts = Parts::default();
     let mut events: Vec<(i64, Event)> = Vec::new();
@@ -262,7 +265,7 @@ fn entry(gap: &Gap, away: &[Away]) -> Entry {
         let source = Source::Guest { kind: one.kind, name: one.name.clone() };
         events.push((from, Event { source, ns }));
     }
-    parts.rest = gap.ns - parts.sum();
+    parts.rest = gap.ns.saturating_sub(parts.sum());
     events.sort_by_key(|(at, _)| *at);
     Entry {
         cpu: gap.cpu,

@@ -134,6 +134,10 @@ impl GuestNoise {
     }
 }
 
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
+}
+
 /// osnoise was away for longer than its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
@@ -141,6 +145,10 @@ pub struct Gap {
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
+    /// osnoise wrote of the gap before for so long until this one begins.  What came meanwhile is
+    /// of this gap, which is longer for that; the writing is not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written_ns: u64,
     /// How often the guest's kernel knows it was disturbed.  None at all: its osnoise calls the
     /// gap hardware noise.
     pub interference: u32,

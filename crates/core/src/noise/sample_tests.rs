@@ -51,7 +51,8 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
 }
 
 fn gap(cpu: u32, begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
-    Gap { cpu, begin_ns, ns, interference: disturbances.len() as u32, disturbances, told: None }
+    let interference = disturbances.len() as u32;
+    Gap { cpu, begin_ns, ns, written_ns: 0, interference, disturbances, told: None }
 }
 
 fn tick(begin_ns: u64) -> Disturbance {

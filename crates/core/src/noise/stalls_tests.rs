@@ -22,6 +22,7 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         cpu: 0,
         begin_ns,
         ns,
+        written_ns: 0,
         interference: 0,
         disturbances: Vec::new(),
         told: None,

@@ -22,6 +22,9 @@ const SOFTIRQS: [&str; 10] =
 /// earlier by no more.
 const LATE: u64 = 1_000;
 
+/// In ns: osnoise does not write of a gap for longer, without what comes meanwhile.
+const WRITING: u64 = 10_000;
+
 /// In the order of the CPUs, and of time.  `splits` are what the kernel says of some gaps.
 pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
     let Some(offset) = clocks_offset(records) else { return Vec::new() };
@@ -35,12 +38,29 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
             waiting.entry(record.cpu).or_default().push(record);
             continue;
         }
+        let told = splits.get(&(record.cpu, record.start_ns)).copied();
+        let gaps = gaps.entry(record.cpu).or_default();
+        // Stock osnoise takes its own writing for a part of the next gap.
+        let written_ns = gaps
+            .last()
+            .filter(|_| told.is_some())
+            .map(|gap: &Gap| monotonic(record.start_ns).saturating_sub(gap.begin_ns + gap.ns))
+            .filter(|ns| *ns <= WRITING)
+            .unwrap_or(0);
+        let end = record.start_ns.saturating_add(record.ns);
+        let within = record.start_ns - written_ns..end;
         // Of what came before, some may have been too short for a gap.
-        let within = record.start_ns..record.start_ns.saturating_add(record.ns);
-        let before = waiting.remove(&record.cpu).unwrap_or_default();
+        let waiting = waiting.entry(record.cpu).or_default();
+        let before = std::mem::take(waiting);
         let mut disturbances: Vec<Disturbance> = Vec::new();
         for one in before {
-            let Some(start) = start_within(one, offset, &within) else { continue };
+            let Some(start) = start_within(one, offset, &within) else {
+                // It came while osnoise wrote of this gap.
+                if start(one, offset) >= end {
+                    waiting.push(one);
+                }
+                continue;
+            };
             let begin_ns = match (one.kind, disturbances.last()) {
                 // The way out of an interrupt begins where that ends.
                 (OSNOISE_DEADLINE, Some(last)) => last.end_ns,
@@ -54,13 +74,14 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
                 end_ns: one.told_ns.max(begin_ns),
             });
         }
-        gaps.entry(record.cpu).or_default().push(Gap {
+        gaps.push(Gap {
             cpu: record.cpu,
             begin_ns: monotonic(record.start_ns),
             ns: record.ns,
+            written_ns,
             interference: record.number,
             disturbances,
-            told: splits.get(&(record.cpu, record.start_ns)).copied(),
+            told,
         });
     }
     gaps.into_values().flatten().collect()

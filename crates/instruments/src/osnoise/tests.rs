@@ -82,6 +82,33 @@ fn the_way_out_of_an_interrupt_is_told_apart_from_it() {
     assert_eq!(gaps[0].disturbances, expected);
 }
 
+/// The series `noise` leaves its writing out, but not what comes meanwhile.
+#[test]
+fn what_comes_while_osnoise_writes_is_the_next_gap_s() {
+    let told = |start| Parts { start, ..Parts::default() };
+    let gaps = |second: u64, splits: &[Parts]| {
+        gather_split(
+            &[
+                record(OSNOISE_IRQ, 1_200, 300, 236),
+                record(OSNOISE_IRQ, 3_500, 2_000, 236),
+                record(OSNOISE_GAP, 1_000, 2_000, 1),
+                record(OSNOISE_IRQ, 5_600, 100, 236),
+                record(OSNOISE_GAP, second, 4_000, 2),
+            ],
+            splits,
+        )
+    };
+    let came = |gaps: &[Gap]| gaps.iter().map(|gap| gap.disturbances.len()).collect::<Vec<_>>();
+    let ours = gaps(5_500, &[told(1_000), told(5_500)]);
+    assert_eq!((ours[1].written_ns, came(&ours)), (2_500, vec![1, 2]));
+    // In stock osnoise they are one gap after the other.
+    let stock = gaps(3_000, &[]);
+    assert_eq!((stock[1].written_ns, came(&stock)), (0, vec![1, 2]));
+    // Nobody writes for so long.
+    let later = gaps(43_000, &[told(1_000), told(43_000)]);
+    assert_eq!((later[1].written_ns, came(&later)), (0, vec![1, 0]));
+}
+
 /// Its own beginning is not told.
 #[test]
 fn a_deadline_is_written_on_the_way_out_of_the_interrupt_before_it() {

@@ -22,6 +22,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         cpu,
         begin_ns,
         ns,
+        written_ns: 0,
         interference: disturbances.len() as u32,
         disturbances,
         told: None,
