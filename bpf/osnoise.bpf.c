@@ -182,16 +182,28 @@ int rcu_utilization(__u64 *ctx)
 
 /*
  * With virtual ticks, a CPU may look at its deadline on the way out of an
- * interrupt, and write it then. Its arguments are why, deadline.
+ * interrupt. Then it writes it, or leaves it to the next tick. The arguments
+ * are why, deadline.
  */
-SEC("raw_tracepoint/tick_deadline_write")
-int tick_deadline_write(__u64 *ctx)
+static __always_inline int deadline(__u64 *ctx)
 {
 	struct noise noise = { .kind = OSNOISE_DEADLINE };
 
 	if ((__u32)ctx[0] != DEFER_IRQ || !is_osnoise())
 		return 0;
 	return tell(&noise);
+}
+
+SEC("raw_tracepoint/tick_deadline_write")
+int tick_deadline_write(__u64 *ctx)
+{
+	return deadline(ctx);
+}
+
+SEC("raw_tracepoint/tick_deadline_wait")
+int tick_deadline_wait(__u64 *ctx)
+{
+	return deadline(ctx);
 }
 
 SEC("tracepoint/osnoise/thread_noise")

@@ -212,7 +212,7 @@ fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
                 &book,
                 |source| matches!(source, Source::Guest { name, .. } if name == TICK_DEFER_IRQ_EXIT),
             );
-            println!("{name}: {gaps} gaps, {deadlines} with a deadline on the way out");
+            println!("{name}: {gaps} gaps, {deadlines} with a look at the deadline");
             assert_eq!(deadlines > 0, *name == "paratick", "{name}");
             guest.shutdown().unwrap();
         }

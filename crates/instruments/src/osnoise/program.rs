@@ -26,7 +26,7 @@ const EVENTS: [&str; 6] = [
 const PARTS: &str = "osnoise/sample_parts";
 
 /// Only where the series `halt-until` is.
-const DEADLINE: &str = "timer/tick_deadline_write";
+const DEADLINE: [&str; 2] = ["timer/tick_deadline_write", "timer/tick_deadline_wait"];
 
 /// As struct parts in bpf/osnoise.h has them.
 const PARTS_FIELDS: [&str; 20] = [
@@ -77,9 +77,7 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     bpf::attach(&mut ebpf, EVENTS)?;
-    if tracefs.has(DEADLINE) {
-        bpf::attach(&mut ebpf, [DEADLINE])?;
-    }
+    bpf::attach(&mut ebpf, DEADLINE.into_iter().filter(|event| tracefs.has(event)))?;
     if tracefs.has(PARTS) {
         check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
         bpf::attach(&mut ebpf, [PARTS])?;
