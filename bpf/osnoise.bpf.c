@@ -180,30 +180,31 @@ int rcu_utilization(__u64 *ctx)
 /* TICK_DEFER_IRQ of include/linux/tick.h, with the series halt-until. */
 #define DEFER_IRQ 2
 
-/*
- * With virtual ticks, a CPU may look at its deadline on the way out of an
- * interrupt. Then it writes it, or leaves it to the next tick. The arguments
- * are why, deadline.
- */
-static __always_inline int deadline(__u64 *ctx)
+static __always_inline int on_the_way_out(__u32 kind)
 {
-	struct noise noise = { .kind = OSNOISE_DEADLINE };
+	struct noise noise = { .kind = kind };
 
-	if ((__u32)ctx[0] != DEFER_IRQ || !is_osnoise())
-		return 0;
-	return tell(&noise);
+	return is_osnoise() ? tell(&noise) : 0;
 }
 
+/*
+ * With virtual ticks, a CPU may look at its deadline on the way out of an
+ * interrupt, and write it then. Its arguments are why, deadline.
+ */
 SEC("raw_tracepoint/tick_deadline_write")
 int tick_deadline_write(__u64 *ctx)
 {
-	return deadline(ctx);
+	return (__u32)ctx[0] == DEFER_IRQ ? on_the_way_out(OSNOISE_DEADLINE) : 0;
 }
 
-SEC("raw_tracepoint/tick_deadline_wait")
-int tick_deadline_wait(__u64 *ctx)
+/*
+ * Where softirqs run in threads, an interrupt wakes these on its way out. They
+ * may run much later.
+ */
+SEC("raw_tracepoint/sched_wakeup")
+int sched_wakeup(void *ctx)
 {
-	return deadline(ctx);
+	return on_the_way_out(OSNOISE_WAKE);
 }
 
 SEC("tracepoint/osnoise/thread_noise")

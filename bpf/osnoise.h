@@ -18,7 +18,8 @@
 #define OSNOISE_THREAD	4	/* number is the thread's */
 #define OSNOISE_SCHED	5	/* an instant: the scheduler looks for another thread */
 #define OSNOISE_TICK	6	/* on the way out of an interrupt; start_ns is not known */
-#define OSNOISE_DEADLINE 7	/* an instant on that way: a deadline was looked at */
+#define OSNOISE_DEADLINE 7	/* an instant on that way: a deadline is about to be written */
+#define OSNOISE_WAKE	8	/* an instant, maybe on that way: a thread was woken */
 
 /* A gap in osnoise's sampling, or what disturbed it. */
 struct noise {

@@ -299,11 +299,12 @@ fn gaps_of_which_nothing_was_told_are_outside_of_the_guest_and_others_are_unexpl
     assert_eq!(sources, [&Source::Outside, &Source::Unexplained]);
 }
 
-/// It is the deadline of a timer, though no interrupt of the tick.
+/// What comes on the way out of an interrupt is not always ended by what ends the interrupt.
 #[test]
-fn what_writes_a_deadline_has_the_ticks_knob() {
+fn ways_out_have_knobs_of_their_own() {
     let way_out = |name: &str| Source::Guest { kind: Kind::Irq, name: name.into() };
     assert_eq!(way_out(recording::TICK_DEFER_IRQ_EXIT).knob(), Some(Knob::GuestTicks));
+    assert_eq!(way_out(recording::WAKE_UP).knob(), Some(Knob::GuestSoftirqs));
     assert_eq!(way_out(recording::TICK_NOHZ_IRQ_EXIT).knob(), None);
 }
 

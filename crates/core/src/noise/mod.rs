@@ -22,7 +22,7 @@ pub use parts::{Exits, Parts, Told};
 pub use rank::{by_source, host_sources, Place, Rank, Source};
 pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
-    OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT,
+    OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
 };
 pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};

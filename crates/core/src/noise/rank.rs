@@ -3,7 +3,7 @@
 
 use super::{
     knob::Knob,
-    recording::{is_tick, Absence, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT},
+    recording::{is_tick, Absence, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP},
 };
 use crate::cause::Cause;
 use serde::Serialize;
@@ -89,6 +89,7 @@ impl Source {
             Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name } if is_tick(name) => Knob::GuestTicks,
             Source::Guest { name, .. } if name == TICK_DEFER_IRQ_EXIT => Knob::GuestTicks,
+            Source::Guest { name, .. } if name == WAKE_UP => Knob::GuestSoftirqs,
             // The CPU is one of nohz_full already.
             Source::Guest { kind: Kind::Irq, name } if name == TICK_NOHZ_IRQ_EXIT => return None,
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,

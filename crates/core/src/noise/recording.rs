@@ -16,9 +16,12 @@ pub const TICK_NOHZ_IRQ_EXIT: &str = "tick_nohz_irq_exit";
 /// `halt-until`.
 pub const TICK_DEFER_IRQ_EXIT: &str = "tick_defer_irq_exit";
 
+/// Where softirqs run in threads, an interrupt wakes these on the same way.
+pub const WAKE_UP: &str = "wake-up";
+
 /// Whether it is on the way out of an interrupt, of which the kernel itself does not tell it apart.
 pub fn is_way_out(name: &str) -> bool {
-    [TICK_NOHZ_IRQ_EXIT, TICK_DEFER_IRQ_EXIT].contains(&name)
+    [TICK_NOHZ_IRQ_EXIT, TICK_DEFER_IRQ_EXIT, WAKE_UP].contains(&name)
 }
 
 /// Whether the kernel names the interrupt of its own tick so, or of ours.

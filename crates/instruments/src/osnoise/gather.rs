@@ -3,11 +3,11 @@
 
 use super::raw::{
     Noise, Parts as Split, OSNOISE_DEADLINE, OSNOISE_GAP, OSNOISE_IRQ, OSNOISE_NMI, OSNOISE_SCHED,
-    OSNOISE_SOFTIRQ, OSNOISE_THREAD, OSNOISE_TICK,
+    OSNOISE_SOFTIRQ, OSNOISE_THREAD, OSNOISE_TICK, OSNOISE_WAKE,
 };
 use crate::bpf::name;
 use paratick_core::noise::{
-    Disturbance, Exits, Gap, Kind, Parts, Told, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT,
+    Disturbance, Exits, Gap, Kind, Parts, Told, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -63,9 +63,14 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
             };
             let begin_ns = match (one.kind, disturbances.last()) {
                 // The way out of an interrupt begins where that ends.
-                (OSNOISE_DEADLINE, Some(last)) => last.end_ns,
+                (OSNOISE_DEADLINE | OSNOISE_WAKE, Some(last)) => last.end_ns,
                 _ => monotonic(start),
             };
+            // It was none if it was in one that ends only now.
+            let within = |it: &Disturbance| it.name == WAKE_UP && it.end_ns > begin_ns;
+            while disturbances.last().is_some_and(within) {
+                disturbances.pop();
+            }
             disturbances.push(Disturbance {
                 kind: kind(one.kind),
                 name: of(one),
@@ -133,7 +138,7 @@ fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
 /// On the trace's clock.
 fn start(record: &Noise, offset: u64) -> u64 {
     match record.kind {
-        OSNOISE_SCHED | OSNOISE_TICK | OSNOISE_DEADLINE => {
+        OSNOISE_SCHED | OSNOISE_TICK | OSNOISE_DEADLINE | OSNOISE_WAKE => {
             record.told_ns.wrapping_sub(record.ns + offset)
         }
         _ => record.start_ns,
@@ -143,7 +148,7 @@ fn start(record: &Noise, offset: u64) -> u64 {
 fn kind(kind: u32) -> Kind {
     match kind {
         OSNOISE_NMI => Kind::Nmi,
-        OSNOISE_IRQ | OSNOISE_TICK | OSNOISE_DEADLINE => Kind::Irq,
+        OSNOISE_IRQ | OSNOISE_TICK | OSNOISE_DEADLINE | OSNOISE_WAKE => Kind::Irq,
         OSNOISE_SOFTIRQ => Kind::Softirq,
         OSNOISE_SCHED => Kind::Scheduler,
         _ => Kind::Thread,
@@ -162,6 +167,7 @@ fn of(record: &Noise) -> String {
         OSNOISE_SCHED => "nobody else to run".into(),
         OSNOISE_TICK => TICK_NOHZ_IRQ_EXIT.into(),
         OSNOISE_DEADLINE => TICK_DEFER_IRQ_EXIT.into(),
+        OSNOISE_WAKE => WAKE_UP.into(),
         _ => "NMI".into(),
     }
 }

@@ -26,7 +26,10 @@ const EVENTS: [&str; 6] = [
 const PARTS: &str = "osnoise/sample_parts";
 
 /// Only where the series `halt-until` is.
-const DEADLINE: [&str; 2] = ["timer/tick_deadline_write", "timer/tick_deadline_wait"];
+const DEADLINE: &str = "timer/tick_deadline_write";
+
+/// Only where softirqs run in threads.
+const WAKE: &str = "sched/sched_wakeup";
 
 /// As struct parts in bpf/osnoise.h has them.
 const PARTS_FIELDS: [&str; 20] = [
@@ -77,7 +80,12 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
         bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
     bpf::attach(&mut ebpf, EVENTS)?;
-    bpf::attach(&mut ebpf, DEADLINE.into_iter().filter(|event| tracefs.has(event)))?;
+    if tracefs.has(DEADLINE) {
+        bpf::attach(&mut ebpf, [DEADLINE])?;
+    }
+    if has_softirq_threads() {
+        bpf::attach(&mut ebpf, [WAKE])?;
+    }
     if tracefs.has(PARTS) {
         check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
         bpf::attach(&mut ebpf, [PARTS])?;
@@ -94,6 +102,13 @@ fn check_parts(format: &Format) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether interrupts leave softirqs to threads.
+fn has_softirq_threads() -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    read("/proc/version").contains(" PREEMPT_RT ")
+        || read("/proc/cmdline").split_ascii_whitespace().any(|word| word == "threadirqs")
 }
 
 /// Whether the kernel keeps its tick away from some CPUs.

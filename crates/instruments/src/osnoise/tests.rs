@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use super::{gather::gather as gather_split, raw::*};
-use paratick_core::noise::{Disturbance, Gap, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT};
+use paratick_core::noise::{
+    Disturbance, Gap, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
+};
 
 /// CLOCK_MONOTONIC is so far ahead of the trace's clock.
 const AHEAD: u64 = 1_000_000;
@@ -80,6 +82,27 @@ fn the_way_out_of_an_interrupt_is_told_apart_from_it() {
     let expected =
         [Disturbance { kind: Kind::Irq, name, begin_ns: told_ns - 800, end_ns: told_ns }];
     assert_eq!(gaps[0].disturbances, expected);
+}
+
+/// The handler wakes threads, too, and is told as it ends.
+#[test]
+fn a_wake_up_is_told_apart_after_an_interrupt_and_not_in_it() {
+    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
+    let gaps = gather(&[
+        told(1_400, record(OSNOISE_WAKE, 0, 0, 0)),
+        told(1_600, record(OSNOISE_WAKE, 0, 0, 0)),
+        told(2_000, record(OSNOISE_IRQ, 1_200, 800, 236)),
+        told(3_300, record(OSNOISE_WAKE, 0, 0, 0)),
+        told(4_100, record(OSNOISE_DEADLINE, 0, 0, 0)),
+        record(OSNOISE_GAP, 1_000, 9_000, 1),
+    ]);
+    let span = |it: &Disturbance| (it.name.clone(), it.begin_ns - AHEAD, it.end_ns - AHEAD);
+    let expected = [
+        ("236".to_string(), 1_200, 2_000),
+        (WAKE_UP.to_string(), 2_000, 3_300),
+        (TICK_DEFER_IRQ_EXIT.to_string(), 3_300, 4_100),
+    ];
+    assert_eq!(gaps[0].disturbances.iter().map(span).collect::<Vec<_>>(), expected);
 }
 
 /// The series `noise` leaves its writing out, but not what comes meanwhile.
