@@ -198,8 +198,8 @@ int tick_deadline_write(__u64 *ctx)
 }
 
 /*
- * Where softirqs run in threads, an interrupt wakes these on its way out. They
- * may run much later.
+ * With PREEMPT_RT or threadirqs, an interrupt wakes threads on its way out, one
+ * for softirqs among them. They may run much later.
  */
 SEC("raw_tracepoint/sched_wakeup")
 int sched_wakeup(void *ctx)

@@ -8,7 +8,10 @@ use super::{
     join::{absences, Away},
     parts::{Exits, Parts, Told},
     rank::{sources, Place, Source},
-    recording::{self, Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD},
+    recording::{
+        self, Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD,
+        TICK_NOHZ_IRQ_EXIT,
+    },
 };
 use serde::Serialize;
 
@@ -125,6 +128,8 @@ impl Edges {
                     (self.thread.max(self.scheduler.map(|ns| 2 * ns)), 3)
                 }
                 Source::Guest { kind: Kind::Scheduler, .. } => (self.scheduler, 2),
+                // They begin where the interrupt ends.
+                _ if is_instant_way_out(&event.source) => return 0,
                 Source::Guest { .. } => (self.interrupt, 1),
                 Source::Exit { .. } | Source::Exits { .. } => (self.exit, 1),
                 // Part of an exit.
@@ -146,7 +151,13 @@ fn is_thread(source: &Source) -> bool {
 }
 
 fn is_way_out(source: &Source) -> bool {
-    matches!(source, Source::Guest { name, .. } if recording::is_way_out(name))
+    matches!(source, Source::Guest { kind: Kind::Irq, name } if recording::is_way_out(name))
+}
+
+/// Of which only the end is known.
+fn is_instant_way_out(source: &Source) -> bool {
+    is_way_out(source)
+        && !matches!(source, Source::Guest { name, .. } if name == TICK_NOHZ_IRQ_EXIT)
 }
 
 fn is_scheduler(source: &Source) -> bool {
@@ -264,6 +275,14 @@ fn entry_since(gap: &Gap, before_ns: u64, away: &[Away]) -> Entry {
         *parts.of(one.kind) += ns;
         let source = Source::Guest { kind: one.kind, name: one.name.clone() };
         events.push((from, Event { source, ns }));
+    }
+    // On the way out while osnoise wrote: its kernel takes that for the writing.
+    let mut excess = parts.sum().saturating_sub(gap.ns);
+    for (_, event) in events.iter_mut().filter(|(_, event)| is_way_out(&event.source)) {
+        let less = event.ns.min(excess);
+        event.ns -= less;
+        parts.irq -= less;
+        excess -= less;
     }
     parts.rest = gap.ns.saturating_sub(parts.sum());
     events.sort_by_key(|(at, _)| *at);

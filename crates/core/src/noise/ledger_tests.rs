@@ -110,6 +110,33 @@ fn what_came_while_osnoise_wrote_is_in_the_next_gap() {
     assert_eq!((kvm, irq, rest), (3_500, 2_000, 1_400));
 }
 
+fn way_out(name: &str, begin_ns: u64, end_ns: u64) -> Disturbance {
+    Disturbance { name: name.into(), ..disturbed(Kind::Irq, begin_ns, end_ns) }
+}
+
+/// The kernel knows nothing of them, and takes them for its writing.
+#[test]
+fn ways_out_while_osnoise_wrote_are_not_in_the_next_gap() {
+    let came =
+        vec![disturbed(Kind::Irq, 12_000, 12_500), way_out(recording::WAKE_UP, 12_500, 13_800)];
+    let gap = Gap { written_ns: 3_800, ..gap(13_800, 2_600, came) };
+    let book = account(vec![gap], vec![absence(10_000, [2_000, 0, 0, 0, 0])]);
+    let Parts { kvm, irq, rest, .. } = book.entries[0].parts;
+    assert_eq!((kvm, irq, rest, book.unexplained()), (2_000, 600, 0, 0));
+}
+
+/// They go on where the interrupt ends: nobody needs time to get there.
+#[test]
+fn ways_out_explain_nothing_but_themselves() {
+    let came = vec![
+        disturbed(Kind::Irq, 1_000, 3_000),
+        way_out(recording::WAKE_UP, 3_000, 4_300),
+        way_out(recording::TICK_DEFER_IRQ_EXIT, 4_300, 5_300),
+    ];
+    let unexplained = |ns| account(vec![gap(0, ns, came.clone())], vec![]).unexplained();
+    assert_eq!([6_300, 6_301].map(unexplained), [0, 1]);
+}
+
 /// A timer interrupt in which the guest arms its timer, and after which a softirq runs.
 #[test]
 fn each_moment_belongs_to_one_part() {
@@ -304,7 +331,10 @@ fn gaps_of_which_nothing_was_told_are_outside_of_the_guest_and_others_are_unexpl
 fn ways_out_have_knobs_of_their_own() {
     let way_out = |name: &str| Source::Guest { kind: Kind::Irq, name: name.into() };
     assert_eq!(way_out(recording::TICK_DEFER_IRQ_EXIT).knob(), Some(Knob::GuestTicks));
-    assert_eq!(way_out(recording::WAKE_UP).knob(), Some(Knob::GuestSoftirqs));
+    assert_eq!(way_out(recording::WAKE_UP).knob(), None);
+    // A thread may have this name.
+    let thread = Source::Guest { kind: Kind::Thread, name: recording::WAKE_UP.into() };
+    assert_eq!(thread.knob(), Some(Knob::GuestThreads));
     assert_eq!(way_out(recording::TICK_NOHZ_IRQ_EXIT).knob(), None);
 }
 

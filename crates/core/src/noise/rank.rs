@@ -88,10 +88,15 @@ impl Source {
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name } if is_tick(name) => Knob::GuestTicks,
-            Source::Guest { name, .. } if name == TICK_DEFER_IRQ_EXIT => Knob::GuestTicks,
-            Source::Guest { name, .. } if name == WAKE_UP => Knob::GuestSoftirqs,
-            // The CPU is one of nohz_full already.
-            Source::Guest { kind: Kind::Irq, name } if name == TICK_NOHZ_IRQ_EXIT => return None,
+            Source::Guest { kind: Kind::Irq, name } if name == TICK_DEFER_IRQ_EXIT => {
+                Knob::GuestTicks
+            }
+            // The CPU is one of nohz_full already; who is woken has a knob of its own.
+            Source::Guest { kind: Kind::Irq, name }
+                if [TICK_NOHZ_IRQ_EXIT, WAKE_UP].contains(&name.as_str()) =>
+            {
+                return None
+            }
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
             Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
             Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,

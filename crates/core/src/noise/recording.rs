@@ -13,10 +13,10 @@ pub const OSNOISE_THRESHOLD: u64 = 1_000;
 pub const TICK_NOHZ_IRQ_EXIT: &str = "tick_nohz_irq_exit";
 
 /// Where a CPU with virtual ticks looks at its deadline, on the same way: a function of the series
-/// `halt-until`.
+/// `halt-until`.  Recorded if it writes the deadline, until it does.
 pub const TICK_DEFER_IRQ_EXIT: &str = "tick_defer_irq_exit";
 
-/// Where softirqs run in threads, an interrupt wakes these on the same way.
+/// With PREEMPT_RT or `threadirqs`, an interrupt wakes threads on the same way.
 pub const WAKE_UP: &str = "wake-up";
 
 /// Whether it is on the way out of an interrupt, of which the kernel itself does not tell it apart.
@@ -148,8 +148,8 @@ pub struct Gap {
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
-    /// osnoise wrote of the gap before for so long until this one begins.  What came meanwhile is
-    /// of this gap, which is longer for that; the writing is not.
+    /// osnoise wrote of the gap before that long ago.  What came meanwhile is of this gap, which is
+    /// longer for that; the writing is not, nor are ways out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_ns: u64,
     /// How often the guest's kernel knows it was disturbed.  None at all: its osnoise calls the

@@ -54,21 +54,22 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
         let before = std::mem::take(waiting);
         let mut disturbances: Vec<Disturbance> = Vec::new();
         for one in before {
-            let Some(start) = start_within(one, offset, &within) else {
-                // It came while osnoise wrote of this gap.
-                if start(one, offset) >= end {
-                    waiting.push(one);
-                }
+            // It came while osnoise wrote of this gap, as what came before it.
+            let comes_later = is_instant(one) && !waiting.is_empty();
+            if comes_later || start(one, offset) >= end {
+                waiting.push(one);
                 continue;
-            };
+            }
+            let Some(start) = start_within(one, offset, &within) else { continue };
             let begin_ns = match (one.kind, disturbances.last()) {
-                // The way out of an interrupt begins where that ends.
+                // The way out of an interrupt begins where what was before ends.
                 (OSNOISE_DEADLINE | OSNOISE_WAKE, Some(last)) => last.end_ns,
                 _ => monotonic(start),
             };
-            // It was none if it was in one that ends only now.
-            let within = |it: &Disturbance| it.name == WAKE_UP && it.end_ns > begin_ns;
-            while disturbances.last().is_some_and(within) {
+            // Those were none that came in a handler, which is told only as it ends.
+            let handler = [OSNOISE_NMI, OSNOISE_IRQ, OSNOISE_SOFTIRQ].contains(&one.kind);
+            let within = |it: &Disturbance| it.name == WAKE_UP && it.end_ns + LATE > begin_ns;
+            while handler && disturbances.last().is_some_and(within) {
                 disturbances.pop();
             }
             disturbances.push(Disturbance {
@@ -126,13 +127,16 @@ fn clocks_offset(records: &[Noise]) -> Option<u64> {
     gaps.map(ahead).min().map(|offset| offset as u64)
 }
 
+/// Whether it is known by when it was told, and so exactly.
+fn is_instant(record: &Noise) -> bool {
+    [OSNOISE_SCHED, OSNOISE_DEADLINE, OSNOISE_WAKE].contains(&record.kind)
+}
+
 /// When it began, if that is in the gap.
 fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
     let start = start(record, offset);
-    match record.kind {
-        OSNOISE_SCHED if (start..start + LATE).contains(&gap.start) => Some(start),
-        _ => gap.contains(&start).then_some(start),
-    }
+    let just_before = is_instant(record) && (start..start + LATE).contains(&gap.start);
+    (just_before || gap.contains(&start)).then_some(start)
 }
 
 /// On the trace's clock.

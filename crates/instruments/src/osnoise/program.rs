@@ -28,7 +28,7 @@ const PARTS: &str = "osnoise/sample_parts";
 /// Only where the series `halt-until` is.
 const DEADLINE: &str = "timer/tick_deadline_write";
 
-/// Only where softirqs run in threads.
+/// Only where interrupts leave work to threads.
 const WAKE: &str = "sched/sched_wakeup";
 
 /// As struct parts in bpf/osnoise.h has them.
@@ -83,7 +83,7 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     if tracefs.has(DEADLINE) {
         bpf::attach(&mut ebpf, [DEADLINE])?;
     }
-    if has_softirq_threads() {
+    if has_interrupt_threads() {
         bpf::attach(&mut ebpf, [WAKE])?;
     }
     if tracefs.has(PARTS) {
@@ -104,8 +104,8 @@ fn check_parts(format: &Format) -> Result<()> {
     Ok(())
 }
 
-/// Whether interrupts leave softirqs to threads.
-fn has_softirq_threads() -> bool {
+/// Whether interrupts leave all they can to threads.
+fn has_interrupt_threads() -> bool {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     read("/proc/version").contains(" PREEMPT_RT ")
         || read("/proc/cmdline").split_ascii_whitespace().any(|word| word == "threadirqs")

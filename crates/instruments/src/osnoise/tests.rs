@@ -105,6 +105,34 @@ fn a_wake_up_is_told_apart_after_an_interrupt_and_not_in_it() {
     assert_eq!(gaps[0].disturbances.iter().map(span).collect::<Vec<_>>(), expected);
 }
 
+/// Interrupts seem to begin later than they do, by how late the soonest gap was told; the instant of
+/// a wake-up is exact.
+#[test]
+fn a_wake_up_right_at_the_beginning_of_a_handler_is_in_it() {
+    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
+    let gaps = gather(&[
+        told(2_000, record(OSNOISE_IRQ, 1_200, 800, 236)),
+        told(4_300, record(OSNOISE_WAKE, 0, 0, 0)),
+        told(4_900, record(OSNOISE_IRQ, 4_000, 900, 236)),
+        told(10_620, record(OSNOISE_GAP, 1_000, 9_000, 2)),
+    ]);
+    assert_eq!(gaps[0].disturbances.len(), 2);
+}
+
+#[test]
+fn a_wake_up_comes_after_the_interrupt_before_it() {
+    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
+    let gaps = gather(&[
+        told(1_500, record(OSNOISE_IRQ, 1_200, 300, 236)),
+        told(3_350, record(OSNOISE_IRQ, 3_050, 300, 236)),
+        told(3_500, record(OSNOISE_WAKE, 0, 0, 0)),
+        told(4_200, record(OSNOISE_GAP, 1_000, 2_000, 1)),
+        told(8_620, record(OSNOISE_GAP, 3_000, 5_000, 1)),
+    ]);
+    let came: Vec<usize> = gaps.iter().map(|gap| gap.disturbances.len()).collect();
+    assert_eq!(came, [1, 2]);
+}
+
 /// The series `noise` leaves its writing out, but not what comes meanwhile.
 #[test]
 fn what_comes_while_osnoise_writes_is_the_next_gap_s() {
