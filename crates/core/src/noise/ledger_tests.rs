@@ -94,8 +94,7 @@ fn a_gap_is_what_the_host_says_of_it() {
     assert_eq!(book.unexplained(), 0);
 }
 
-/// An exit and a tick came while osnoise wrote of the gap before, until 12 500.  As its kernel knows,
-/// they took 8 ns more than 8 000 of this one.
+/// An exit and a tick came while osnoise wrote of the gap before.
 #[test]
 fn what_came_while_osnoise_wrote_is_in_the_next_gap() {
     let came = vec![disturbed(Kind::Irq, 16_500, 18_500)];

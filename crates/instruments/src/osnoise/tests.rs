@@ -105,8 +105,8 @@ fn a_wake_up_is_told_apart_after_an_interrupt_and_not_in_it() {
     assert_eq!(gaps[0].disturbances.iter().map(span).collect::<Vec<_>>(), expected);
 }
 
-/// Interrupts seem to begin later than they do, by how late the soonest gap was told; the instant of
-/// a wake-up is exact.
+/// Interrupts seem to begin later than they do, by how late the soonest gap was told; the instant
+/// of a wake-up is exact.
 #[test]
 fn a_wake_up_right_at_the_beginning_of_a_handler_is_in_it() {
     let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
