@@ -208,7 +208,10 @@ fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
             assert!(unexplained.len() <= most, "{name}: {unexplained:?}");
             let steal = gaps_with(&book, |source| matches!(source, Source::Preempted { .. }));
             assert!(steal > 0, "{name}: nobody preempted a vCPU");
-            let writes = |source: &Source| matches!(source, Source::Guest { name, .. } if name == TICK_DEFER_IRQ_EXIT);
+            let writes = |source: &Source| match source {
+                Source::Guest { name, .. } => name == TICK_DEFER_IRQ_EXIT,
+                _ => false,
+            };
             let writes = gaps_with(&book, writes);
             println!("{name}: {gaps} gaps, {writes} with a deadline that is written");
             assert_eq!(writes > 0, *name == "paratick", "{name}");
