@@ -432,10 +432,7 @@ proptest! {
             .into_iter()
             .map(|(kind, begin, ns)| match kind {
                 4 => disturbed(kinds[kind], begin, begin),
-                5 => Disturbance {
-                    name: recording::TICK_NOHZ_IRQ_EXIT.into(),
-                    ..disturbed(kinds[kind], begin, begin + ns)
-                },
+                5 => way_out(TICK_NOHZ_IRQ_EXIT, begin, begin + ns),
                 _ => disturbed(kinds[kind], begin, begin + ns),
             })
             .collect();

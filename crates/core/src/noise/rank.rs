@@ -3,7 +3,7 @@
 
 use super::{
     knob::Knob,
-    recording::{is_tick, Absence, Kind, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP},
+    recording::{is_tick, is_way_out, Absence, Kind, TICK_DEFER_IRQ_EXIT},
 };
 use crate::cause::Cause;
 use serde::Serialize;
@@ -87,16 +87,13 @@ impl Source {
             Source::Away { place: Place::Steal } => Knob::HostTasks,
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
-            Source::Guest { kind: Kind::Irq, name } if is_tick(name) => Knob::GuestTicks,
-            Source::Guest { kind: Kind::Irq, name } if name == TICK_DEFER_IRQ_EXIT => {
+            Source::Guest { kind: Kind::Irq, name }
+                if is_tick(name) || name == TICK_DEFER_IRQ_EXIT =>
+            {
                 Knob::GuestTicks
             }
-            // The CPU is one of nohz_full already; who is woken has a knob of its own.
-            Source::Guest { kind: Kind::Irq, name }
-                if [TICK_NOHZ_IRQ_EXIT, WAKE_UP].contains(&name.as_str()) =>
-            {
-                return None
-            }
+            // The CPU is one of nohz_full already, or who is woken has a knob of its own.
+            Source::Guest { kind: Kind::Irq, name } if is_way_out(name) => return None,
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
             Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
             Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,

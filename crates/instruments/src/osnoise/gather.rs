@@ -141,11 +141,9 @@ fn start_within(record: &Noise, offset: u64, gap: &Range<u64>) -> Option<u64> {
 
 /// On the trace's clock.
 fn start(record: &Noise, offset: u64) -> u64 {
-    match record.kind {
-        OSNOISE_SCHED | OSNOISE_TICK | OSNOISE_DEADLINE | OSNOISE_WAKE => {
-            record.told_ns.wrapping_sub(record.ns + offset)
-        }
-        _ => record.start_ns,
+    match is_instant(record) || record.kind == OSNOISE_TICK {
+        true => record.told_ns.wrapping_sub(record.ns + offset),
+        false => record.start_ns,
     }
 }
 

@@ -13,6 +13,10 @@ fn record(kind: u32, start_ns: u64, ns: u64, number: u32) -> Noise {
     Noise { kind, start_ns, ns, told_ns, number, ..Noise::default() }
 }
 
+fn told(told_ns: u64, record: Noise) -> Noise {
+    Noise { told_ns: told_ns + AHEAD, ..record }
+}
+
 fn gather(records: &[Noise]) -> Vec<Gap> {
     gather_split(records, &[])
 }
@@ -65,7 +69,6 @@ fn a_look_of_the_scheduler_s_is_an_instant() {
 /// have been earlier than it was.
 #[test]
 fn a_look_right_at_the_beginning_is_in_its_gap() {
-    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
     let look = told(9_080, record(OSNOISE_SCHED, 0, 0, 0));
     let begins = |at: u64| told(at + 1_620, record(OSNOISE_GAP, at, 1_500, 0));
     let looks = |gap: u64| gather(&[look, begins(gap)])[0].disturbances.len();
@@ -87,7 +90,6 @@ fn the_way_out_of_an_interrupt_is_told_apart_from_it() {
 /// The handler wakes threads, too, and is told as it ends.
 #[test]
 fn a_wake_up_is_told_apart_after_an_interrupt_and_not_in_it() {
-    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
     let gaps = gather(&[
         told(1_400, record(OSNOISE_WAKE, 0, 0, 0)),
         told(1_600, record(OSNOISE_WAKE, 0, 0, 0)),
@@ -109,7 +111,6 @@ fn a_wake_up_is_told_apart_after_an_interrupt_and_not_in_it() {
 /// of a wake-up is exact.
 #[test]
 fn a_wake_up_right_at_the_beginning_of_a_handler_is_in_it() {
-    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
     let gaps = gather(&[
         told(2_000, record(OSNOISE_IRQ, 1_200, 800, 236)),
         told(4_300, record(OSNOISE_WAKE, 0, 0, 0)),
@@ -121,7 +122,6 @@ fn a_wake_up_right_at_the_beginning_of_a_handler_is_in_it() {
 
 #[test]
 fn a_wake_up_comes_after_the_interrupt_before_it() {
-    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
     let gaps = gather(&[
         told(1_500, record(OSNOISE_IRQ, 1_200, 300, 236)),
         told(3_350, record(OSNOISE_IRQ, 3_050, 300, 236)),
@@ -136,7 +136,7 @@ fn a_wake_up_comes_after_the_interrupt_before_it() {
 /// The series `noise` leaves its writing out, but not what comes meanwhile.
 #[test]
 fn what_comes_while_osnoise_writes_is_the_next_gap_s() {
-    let told = |start| Parts { start, ..Parts::default() };
+    let split = |start| Parts { start, ..Parts::default() };
     let gaps = |second: u64, splits: &[Parts]| {
         gather_split(
             &[
@@ -150,20 +150,19 @@ fn what_comes_while_osnoise_writes_is_the_next_gap_s() {
         )
     };
     let came = |gaps: &[Gap]| gaps.iter().map(|gap| gap.disturbances.len()).collect::<Vec<_>>();
-    let ours = gaps(5_500, &[told(1_000), told(5_500)]);
+    let ours = gaps(5_500, &[split(1_000), split(5_500)]);
     assert_eq!((ours[1].written_ns, came(&ours)), (2_500, vec![1, 2]));
     // In stock osnoise they are one gap after the other.
     let stock = gaps(3_000, &[]);
     assert_eq!((stock[1].written_ns, came(&stock)), (0, vec![1, 2]));
     // Nobody writes for so long.
-    let later = gaps(43_000, &[told(1_000), told(43_000)]);
+    let later = gaps(43_000, &[split(1_000), split(43_000)]);
     assert_eq!((later[1].written_ns, came(&later)), (0, vec![1, 0]));
 }
 
 /// Its own beginning is not told.
 #[test]
 fn a_deadline_is_written_on_the_way_out_of_the_interrupt_before_it() {
-    let told = |told_ns: u64, record: Noise| Noise { told_ns: told_ns + AHEAD, ..record };
     let irq = told(2_000, record(OSNOISE_IRQ, 1_200, 800, 236));
     let write = told(4_100, record(OSNOISE_DEADLINE, 0, 0, 0));
     let gap = record(OSNOISE_GAP, 1_000, 9_000, 1);
