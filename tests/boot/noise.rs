@@ -236,6 +236,7 @@ fn nmis_are_the_guest_s_own_or_exits() {
     let script: Vec<String> = ["sh", "-c", &script].map(String::from).into();
     let beside = Beside { on_host: script.clone(), in_guest: script };
     let (recorded, book) = sampled_beside(&host, &guest, 1, Some(&beside));
+    assert_eq!(book.unexplained(), 0, "{:?}", recorded.guest);
     let guest_s = book.entries.iter().filter(|gap| gap.parts.nmi > 0).count();
     let absences = recorded.host.unwrap().absences;
     let host_s = absences.iter().filter(|one| one.reason == "nmi" && one.vcpu == 1);

@@ -211,6 +211,7 @@ impl Ledger {
 pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
     let window_ns = guest.end_ns.saturating_sub(guest.begin_ns);
     let mut entries = Vec::with_capacity(guest.gaps.len());
+    let mut told = Vec::with_capacity(guest.gaps.len());
     let mut cpus: Vec<u32> = guest.gaps.iter().map(|gap| gap.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -226,18 +227,22 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
                 Some(told) => split(entry, told),
                 None => entry,
             });
+            told.push(gap.told);
         }
     }
-    entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
     let explained = |entry: &Entry| host.is_some() || entry.exits.is_some();
     let edges = match entries.iter().any(explained) {
         true => Edges::of(&entries),
         false => Edges::default(),
     };
-    for entry in &mut entries {
+    for (entry, told) in entries.iter_mut().zip(told) {
         let edges = explained(entry).then_some(&edges);
+        if let (Some(edges), Some(told), true) = (edges, told, host.is_some()) {
+            add_told(entry, edges, &told);
+        }
         settle(entry, edges);
     }
+    entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
     Ledger { window_ns, edges, entries }
 }
 
@@ -319,10 +324,8 @@ fn split(mut entry: Entry, told: Told) -> Entry {
         parts.irq += event.ns;
         parts.rest -= event.ns;
     }
-    let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
-    let causes = causes.map(|(cause, _)| cause).collect();
     let outside = [
-        (Source::Exits { causes }, parts.kvm + parts.interrupted),
+        (exits(&told), parts.kvm + parts.interrupted),
         (Source::Away { place: Place::Vmm }, parts.vmm),
         (Source::Away { place: Place::Steal }, parts.waited),
         (Source::Away { place: Place::Blocked }, parts.blocked),
@@ -330,6 +333,33 @@ fn split(mut entry: Entry, told: Told) -> Entry {
     let outside = outside.into_iter().filter(|(_, ns)| *ns > 0);
     entry.events.splice(0..0, outside.map(|(source, ns)| Event { source, ns }));
     Entry { parts, exits: Some(told.exits), ..entry }
+}
+
+fn exits(told: &Told) -> Source {
+    let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
+    Source::Exits { causes: causes.map(|(cause, _)| cause).collect() }
+}
+
+/// Gives KVM what would be unexplained, as far as the guest's kernel was told of it.  The record
+/// begins at the exit, and the host's absence at `kvm_exit`, before which an NMI of the host's is
+/// handled (arch/x86/kvm/svm/svm.c, arch/x86/kvm/vmx/vmx.c).
+fn add_told(entry: &mut Entry, edges: &Edges, told: &Told) {
+    if entry.parts.rest <= edges.allowed(&entry.events) {
+        return;
+    }
+    let more = told.parts.outside().saturating_sub(entry.parts.outside());
+    let ns = more.min(entry.parts.rest);
+    if ns == 0 {
+        return;
+    }
+    entry.parts.kvm += ns;
+    entry.parts.rest -= ns;
+    let mut seen = entry.events.iter_mut().filter(|event| is_exit(&event.source));
+    match (seen.next(), seen.next()) {
+        (Some(one), None) => one.ns += ns,
+        // Whose it is was not told.
+        _ => entry.events.insert(0, Event { source: exits(told), ns }),
+    }
 }
 
 /// Makes the sum of these `ns`, by how long they were; false if there is nobody to take it.

@@ -301,16 +301,51 @@ fn without_a_host_the_guest_s_kernel_says_what_it_was_told() {
     assert_eq!(book.unexplained(), 0);
 }
 
-/// What a host saw is more.
+/// What a host saw is more, where it leaves nothing unexplained.
 #[test]
 fn with_a_host_nothing_is_taken_from_what_it_told() {
     let (gap, told) = told();
-    let seen = host(vec![absence(500, [3_000, 0, 0, 0, 0])]);
+    let seen = vec![absence(500, [3_000, 0, 0, 0, 0]), absence(11_000, [2_000, 1_000, 0, 0, 0])];
+    let seen = host(seen);
     let with = |told| {
         let guest = sampled(vec![Gap { told, ..gap.clone() }]);
         ledger(&guest, Some((&seen, PROCESS)))
     };
+    assert_eq!(with(Some(told)).unexplained(), 0);
     assert_eq!(with(Some(told)), with(None));
+}
+
+fn told_of(light: u64, kvm: u64, rest: u64) -> Option<Told> {
+    let exits = Exits { light, arms: 1, ..Exits::default() };
+    Some(Told { exits, parts: Parts { kvm, rest, ..Parts::default() } })
+}
+
+/// The host handles an NMI before `kvm_exit` tells of the exit.
+#[test]
+fn before_its_tracepoint_an_exit_is_what_the_guest_s_kernel_was_told() {
+    let exit = || absence(305_000, [3_000, 0, 0, 0, 0]);
+    let gap = gap(0, 310_000, vec![]);
+    let account = |told, absences| account(vec![Gap { told, ..gap.clone() }], absences);
+    assert_eq!(account(None, vec![exit()]).unexplained(), 1);
+
+    let book = account(told_of(1, 308_500, 1_500), vec![exit()]);
+    let Entry { parts: Parts { kvm, rest, .. }, events, .. } = &book.entries[0];
+    assert_eq!((*kvm, *rest, book.unexplained()), (308_500, 1_500, 0));
+    let source = Source::Exit { cause: Cause::Arm, reason: "MSR".into() };
+    assert_eq!(events[0], Event { source, ns: 308_500 });
+
+    // Which of two exits it was, nobody knows.
+    let two = vec![absence(1_000, [3_000, 0, 0, 0, 0]), exit()];
+    let book = account(told_of(2, 308_500, 1_500), two);
+    let source = Source::Exits { causes: vec![Cause::Arm, Cause::Other] };
+    assert_eq!(book.entries[0].events[0], Event { source, ns: 302_500 });
+    assert_eq!(book.unexplained(), 0);
+
+    // A stall in the guest beside it, and one that is all there is.
+    let book = account(told_of(1, 208_500, 101_500), vec![exit()]);
+    let last = book.entries[0].events.last().cloned().unwrap();
+    assert_eq!(last, Event { source: Source::Unexplained, ns: 101_500 });
+    assert_eq!(account(told_of(1, 3_000, 307_000), vec![exit()]).unexplained(), 1);
 }
 
 /// The guest was moved from a host that tells to one that does not, or osnoise lost the record.
@@ -398,6 +433,7 @@ proptest! {
         away in prop::collection::vec((0u64..5_000, prop::array::uniform5(0u64..4_000)), 0..5),
         disturbances in prop::collection::vec((0usize..4, 0u64..60_000, 0u64..20_000), 0..6),
         written_ns in 0u64..5_000,
+        kvm in 0u64..50_000,
     ) {
         let mut at = 0;
         let mut absences = Vec::new();
@@ -410,7 +446,10 @@ proptest! {
             .into_iter()
             .map(|(kind, begin, ns)| disturbed(kinds[kind], begin, begin + ns))
             .collect();
-        let book = account(vec![Gap { written_ns, ..gap(3_000, length, disturbances) }], absences);
+        // Half of the time nothing was told.
+        let told = told_of(2, kvm, 0).filter(|_| kvm % 2 == 0);
+        let gap = Gap { written_ns, told, ..gap(3_000, length, disturbances) };
+        let book = account(vec![gap], absences);
         let entry = &book.entries[0];
         prop_assert_eq!(entry.parts.sum(), length);
         prop_assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), length);
