@@ -236,7 +236,14 @@ fn nmis_are_the_guest_s_own_or_exits() {
     let script: Vec<String> = ["sh", "-c", &script].map(String::from).into();
     let beside = Beside { on_host: script.clone(), in_guest: script };
     let (recorded, book) = sampled_beside(&host, &guest, 1, Some(&beside));
-    assert_eq!(book.unexplained(), 0, "{:?}", recorded.guest);
+    assert_eq!(book.unexplained(), 0);
+    // The host handles them before its trace has the exit.
+    let is_nmi =
+        |event: &Event| matches!(&event.source, Source::Exit { reason, .. } if reason == "nmi");
+    let lengths = book.entries.iter().flat_map(|gap| &gap.events).filter(|event| is_nmi(event));
+    let longest = lengths.map(|event| event.ns).max();
+    println!("the longest exit for an NMI: {longest:?} ns");
+    assert!(longest > Some(100_000), "{longest:?}");
     let guest_s = book.entries.iter().filter(|gap| gap.parts.nmi > 0).count();
     let absences = recorded.host.unwrap().absences;
     let host_s = absences.iter().filter(|one| one.reason == "nmi" && one.vcpu == 1);
