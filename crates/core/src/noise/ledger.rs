@@ -94,7 +94,7 @@ impl Edges {
             median(entries.iter().filter(alone).map(|entry| entry.parts.rest).collect())
         };
         let mut edges = Edges {
-            exit: alone(&is_exit),
+            exit: alone(&is_usual_exit),
             interrupt: alone(&|source| {
                 matches!(source, Source::Guest { kind: Kind::Nmi | Kind::Irq | Kind::Softirq, .. })
             }),
@@ -109,7 +109,7 @@ impl Edges {
             };
             median(entries.iter().filter_map(left).collect())
         };
-        edges.exit = edges.exit.or_else(|| with_one(&edges, is_exit));
+        edges.exit = edges.exit.or_else(|| with_one(&edges, is_usual_exit));
         edges.thread = edges.thread.or_else(|| with_one(&edges, is_thread));
         edges
     }
@@ -144,6 +144,16 @@ impl Edges {
 
 fn is_exit(source: &Source) -> bool {
     matches!(source, Source::Exit { .. } | Source::Exits { .. })
+}
+
+/// What an NMI of the host's takes is not what an exit usually takes.
+fn is_usual_exit(source: &Source) -> bool {
+    is_exit(source) && !is_nmi(source)
+}
+
+/// For an NMI of the host's, as KVM names it on AMD.
+fn is_nmi(source: &Source) -> bool {
+    matches!(source, Source::Exit { reason, .. } if reason == "nmi")
 }
 
 fn is_thread(source: &Source) -> bool {
@@ -324,8 +334,10 @@ fn split(mut entry: Entry, told: Told) -> Entry {
         parts.irq += event.ns;
         parts.rest -= event.ns;
     }
+    let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
+    let causes = causes.map(|(cause, _)| cause).collect();
     let outside = [
-        (exits(&told), parts.kvm + parts.interrupted),
+        (Source::Exits { causes }, parts.kvm + parts.interrupted),
         (Source::Away { place: Place::Vmm }, parts.vmm),
         (Source::Away { place: Place::Steal }, parts.waited),
         (Source::Away { place: Place::Blocked }, parts.blocked),
@@ -335,30 +347,30 @@ fn split(mut entry: Entry, told: Told) -> Entry {
     Entry { parts, exits: Some(told.exits), ..entry }
 }
 
-fn exits(told: &Told) -> Source {
-    let causes = told.exits.by_cause().into_iter().filter(|(_, count)| *count > 0);
-    Source::Exits { causes: causes.map(|(cause, _)| cause).collect() }
-}
-
-/// Gives KVM what would be unexplained, as far as the guest's kernel was told of it.  The record
-/// begins at the exit, and the host's absence at `kvm_exit`, before which an NMI of the host's is
-/// handled (arch/x86/kvm/svm/svm.c, arch/x86/kvm/vmx/vmx.c).
+/// Gives an exit for an NMI of the host's what would be unexplained, as far as the guest's kernel was
+/// told of it.  On AMD an NMI is handled before `kvm_exit`, where the host's absence begins, and
+/// after the record begins (svm_vcpu_enter_exit(), arch/x86/kvm/svm/svm.c).
 fn add_told(entry: &mut Entry, edges: &Edges, told: &Told) {
     if entry.parts.rest <= edges.allowed(&entry.events) {
         return;
     }
-    let more = told.parts.outside().saturating_sub(entry.parts.outside());
-    let ns = more.min(entry.parts.rest);
-    if ns == 0 {
+    let seen = entry.events.iter().filter(|event| is_exit(&event.source)).count();
+    // Else the record is of other exits than the trace.
+    if told.exits.all() != seen as u64 {
         return;
     }
-    entry.parts.kvm += ns;
-    entry.parts.rest -= ns;
-    let mut seen = entry.events.iter_mut().filter(|event| is_exit(&event.source));
-    match (seen.next(), seen.next()) {
-        (Some(one), None) => one.ns += ns,
-        // Whose it is was not told.
-        _ => entry.events.insert(0, Event { source: exits(told), ns }),
+    let ways_out = entry.events.iter().filter(|event| is_way_out(&event.source));
+    // The record's rest has them, too.
+    let nobody_s = told.parts.rest.saturating_sub(ways_out.map(|event| event.ns).sum());
+    let more = |of: fn(&Parts) -> u64| of(&told.parts).saturating_sub(of(&entry.parts));
+    // Where the VMM's end is not known, the absence has KVM's time there.
+    let more = more(|parts| parts.kvm + parts.interrupted).min(more(Parts::outside));
+    let ns = more.min(entry.parts.rest.saturating_sub(nobody_s));
+    let mut nmis = entry.events.iter_mut().filter(|event| is_nmi(&event.source));
+    if let (Some(nmi), None) = (nmis.next(), nmis.next()) {
+        nmi.ns += ns;
+        entry.parts.kvm += ns;
+        entry.parts.rest -= ns;
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{
     clock::Clock,
     join::absences,
-    ledger::{Entry, Event, Ledger},
+    ledger::{Entry, Ledger},
     rank::Source,
     recording::{GuestNoise, HostNoise},
 };
@@ -105,14 +105,8 @@ impl Stalls {
             let covers = |begin: i64, end: i64| {
                 begin - NEAR_NS <= moment && moment + self.ns as i64 <= end + NEAR_NS
             };
-            // Between an exit and its tracepoint, as the guest's kernel was told.
-            let is_exit = |event: &Event| {
-                matches!(event.source, Source::Exit { .. } | Source::Exits { .. })
-                    && event.ns >= self.ns
-            };
             let is_hidden = away.iter().any(|away| covers(away.begin, away.end))
-                || busy.iter().any(|one| covers(one.begin_ns as i64, one.end_ns as i64))
-                || gap.is_some_and(|gap| gap.events.iter().any(is_exit));
+                || busy.iter().any(|one| covers(one.begin_ns as i64, one.end_ns as i64));
             match unknown {
                 Some((gap, ns)) => {
                     found.lengths_ns.push(ns);

@@ -2,9 +2,7 @@
 use super::*;
 use crate::{
     cause::Cause,
-    noise::{
-        ledger, Absence, Class, Disturbance, Exits, Gap, Instant, Kind, Parts, Told, TscOffset,
-    },
+    noise::{ledger, Absence, Class, Disturbance, Gap, Instant, Kind, TscOffset},
 };
 use proptest::prelude::*;
 
@@ -107,22 +105,6 @@ fn a_stall_in_an_interrupt_of_the_guest_makes_that_longer() {
     let book = ledger(&guest, Some((&host, PROCESS)));
     let found = STALLS.found(&book, &guest, &host, PROCESS).unwrap();
     assert_eq!((found.hidden, found.missed, found.others), (1, 49, 0));
-}
-
-/// Before the host's kernel tells of the exit: the guest's own was told more.
-#[test]
-fn a_stall_between_an_exit_and_its_tracepoint_is_hidden() {
-    let (mut guest, host) =
-        recorded(&[(stall(4) - 1_000, 40_000)], &[(4 * STALLS.every_ns + 30_500, 8_000)]);
-    let account = |guest: &GuestNoise| {
-        let book = ledger(guest, Some((&host, PROCESS)));
-        let found = STALLS.found(&book, guest, &host, PROCESS).unwrap();
-        (found.lengths_ns, found.hidden, found.missed)
-    };
-    assert_eq!(account(&guest), (vec![32_000], 0, 49));
-    let parts = Parts { kvm: 39_000, rest: 1_000, ..Parts::default() };
-    guest.gaps[0].told = Some(Told { exits: Exits { light: 1, ..Exits::default() }, parts });
-    assert_eq!(account(&guest), (vec![], 1, 49));
 }
 
 #[test]
