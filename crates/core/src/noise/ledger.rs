@@ -348,8 +348,8 @@ fn split(mut entry: Entry, told: Told) -> Entry {
 }
 
 /// Gives an exit for an NMI of the host's what would be unexplained, as far as the guest's kernel
-/// was told of it.  On AMD an NMI is handled before `kvm_exit`, where the host's absence begins, and
-/// after the record begins (svm_vcpu_run(), arch/x86/kvm/svm/svm.c).
+/// was told of it.  On AMD an NMI is handled after the record begins and before `kvm_exit`, where
+/// the host's absence begins (svm_vcpu_run(), arch/x86/kvm/svm/svm.c).
 fn add_told(entry: &mut Entry, edges: &Edges, told: &Told) {
     if entry.parts.rest <= edges.allowed(&entry.events) {
         return;
