@@ -109,7 +109,8 @@ fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
     let ticker = of_program(&offenders, "ticker");
     assert!((98..=101).contains(&ticker.expiries), "{}", ticker.expiries);
     let both = 2 * ticker.expiries;
-    assert!((both * 95 / 100..=both + 2).contains(&ticker.wakeups), "{ticker:?}");
+    // One of either may not have slept yet, or be woken a second time by chance.
+    assert!((both * 95 / 100..=both * 105 / 100).contains(&ticker.wakeups), "{ticker:?}");
     assert!(ticker.exits[&Cause::Ipi] * 100 >= ticker.expiries * 95, "{ticker:?}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
