@@ -109,7 +109,7 @@ fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
     let ticker = of_program(&offenders, "ticker");
     assert!((98..=101).contains(&ticker.expiries), "{}", ticker.expiries);
     let both = 2 * ticker.expiries;
-    // One of either may not have slept yet, or be woken a second time by chance.
+    // A few more or fewer: in one boot there were 203.
     assert!((both * 95 / 100..=both * 105 / 100).contains(&ticker.wakeups), "{ticker:?}");
     assert!(ticker.exits[&Cause::Ipi] * 100 >= ticker.expiries * 95, "{ticker:?}");
     guest.shutdown().unwrap();
