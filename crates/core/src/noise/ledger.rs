@@ -362,9 +362,8 @@ fn add_told(entry: &mut Entry, edges: &Edges, told: &Told) {
     let ways_out = entry.events.iter().filter(|event| is_way_out(&event.source));
     // The record's rest has them, too.
     let nobody_s = told.parts.rest.saturating_sub(ways_out.map(|event| event.ns).sum());
-    let more = |of: fn(&Parts) -> u64| of(&told.parts).saturating_sub(of(&entry.parts));
-    // Where the VMM's end is not known, the absence has KVM's time there.
-    let more = more(|parts| parts.kvm + parts.interrupted).min(more(Parts::outside));
+    let kvm_s = |parts: &Parts| parts.kvm + parts.interrupted;
+    let more = kvm_s(&told.parts).saturating_sub(kvm_s(&entry.parts));
     let ns = more.min(entry.parts.rest.saturating_sub(nobody_s));
     let mut nmis = entry.events.iter_mut().filter(|event| is_nmi(&event.source));
     if let (Some(nmi), None) = (nmis.next(), nmis.next()) {

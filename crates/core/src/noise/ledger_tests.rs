@@ -339,6 +339,15 @@ fn an_nmi_of_the_host_s_is_what_the_guest_s_kernel_was_told() {
     let two = || vec![absence(1_000, [3_000, 0, 0, 0, 0]), nmi(307_000)];
     let book = account(told_of(2, 308_500, 1_500), two());
     assert_eq!((of_nmis(&book.entries[0]), book.unexplained()), (305_500, 0));
+    // With a way out of an interrupt, which the record does not tell apart.
+    let irq = disturbed(Kind::Irq, 1_000, 2_000);
+    let came = vec![irq, way_out(recording::WAKE_UP, 2_000, 8_000)];
+    let parts = Parts { irq: 1_000, kvm: 301_000, rest: 8_000, ..Parts::default() };
+    let told = Some(Told { parts, ..told_of(1, 0, 0).unwrap() });
+    let with_way_out = Gap { told, disturbances: came, ..gap.clone() };
+    let book =
+        super::ledger(&sampled(vec![with_way_out]), Some((&host(vec![nmi(307_000)]), PROCESS)));
+    assert_eq!((of_nmis(&book.entries[0]), book.unexplained()), (301_000, 0));
     // The record is of other exits, and a part of it may be older than the gap.
     assert_eq!(account(told_of(3, 308_500, 1_500), two()).unexplained(), 1);
     // Which of two NMIs it was, nobody knows.

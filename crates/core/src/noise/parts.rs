@@ -46,11 +46,6 @@ impl Parts {
         self.all().iter().sum()
     }
 
-    /// What the vCPU was out of its guest.
-    pub fn outside(&self) -> u64 {
-        self.kvm + self.vmm + self.blocked + self.waited + self.interrupted
-    }
-
     pub fn add(&mut self, other: &Parts) {
         self.nmi += other.nmi;
         self.irq += other.irq;
