@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The first process of a host or a guest: mounts, a child that serves the machine, and reaping.
+//!
+//! It begins in the file system in memory that came with the kernel.  The machine's root file
+//! system is taken over by the child, when it is told to ([`enter`]): before that nothing of the
+//! machine is in use, so that a host can be kept and woken up again.
 
 use anyhow::{Context, Result};
-use paratick_service::guest::{is_hidden, SHOW};
+use paratick_core::wire::ROOT;
+use paratick_service::guest::{is_hidden, MACHINE, TAG};
 use rustix::{
-    mount::{mount, mount_bind, MountFlags},
-    process::{wait, WaitOptions},
+    mount::{mount, mount_bind, mount_move, MountFlags},
+    process::{chdir, chroot, wait, WaitOptions},
 };
 use std::{
     env,
+    ffi::CString,
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// The machine's root file system as it is without the mounts below.
-pub const MACHINE: &str = "/run/paratick/machine";
-
-/// In this order, after `/run` and [`MACHINE`]: file system, place, options.
-const NEEDED: [(&str, &str, &str); 6] = [
+/// File system, place, options.
+const NEEDED: [(&str, &str, &str); 7] = [
+    ("tmpfs", "/run", "mode=755"),
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
     ("devtmpfs", "/dev", ""),
@@ -35,12 +39,21 @@ const WANTED: [(&str, &str); 5] = [
     ("cgroup2", "/sys/fs/cgroup"),
 ];
 
+/// Those of the mounts that are not below others.
+const TOP: [&str; 6] = ["/run", "/proc", "/sys", "/dev", "/tmp", "/var/tmp"];
+
 const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
     ("/proc/self/fd/1", "/dev/stdout"),
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
+
+/// The shared file system as it is offered.
+const SHARED: &str = "/run/paratick/shared";
+const SHARED_OPTIONS: &str = "trans=virtio,version=9p2000.L,cache=loose,msize=512000";
+/// Where the machine's root lies until it is ours.
+const NEW_ROOT: &str = "/machine";
 
 /// Never returns: without its first process a system panics.
 pub fn run() -> ! {
@@ -51,21 +64,14 @@ pub fn run() -> ! {
 }
 
 fn prepare() -> Result<()> {
-    // As the kernel parameter `init` names it: /proc is not mounted yet.
-    let agent = env::args_os().next().map(PathBuf::from);
-    mount_one("tmpfs", "/run", "mode=755")?;
-    fs_err::create_dir_all(MACHINE)?;
-    mount_bind("/", MACHINE).context("binding the machine's root file system")?;
     for (kind, at, options) in NEEDED {
         mount_one(kind, at, options)?;
     }
     for (kind, at) in WANTED {
         mount_one(kind, at, "").ok();
     }
-    let cache = env::var_os(SHOW).map(PathBuf::from);
-    for path in agent.iter().chain(&cache) {
-        show(path)?;
-    }
+    fs_err::create_dir_all(MACHINE)?;
+    mount_bind("/", MACHINE).context("binding the first root")?;
     for (target, link) in LINKS {
         let _ = std::os::unix::fs::symlink(target, link);
     }
@@ -74,6 +80,30 @@ fn prepare() -> Result<()> {
         eprintln!("no loopback network: {error}");
     }
     Ok(())
+}
+
+/// Makes the machine's root file system that of this process and of all that it starts.  Without
+/// [`ROOT`] there is none but the first.  Then shows what folders of our own would hide of it.
+pub fn enter(hidden: &[PathBuf]) -> Result<()> {
+    let Some(root) = env::var_os(ROOT).map(PathBuf::from) else { return Ok(()) };
+    fs_err::create_dir_all(SHARED)?;
+    let options = CString::new(SHARED_OPTIONS)?;
+    mount(TAG, SHARED, "9p", MountFlags::RDONLY, options.as_c_str())
+        .context("mounting the machine's root file system")?;
+    let root = Path::new(SHARED).join(root.strip_prefix("/").unwrap_or(&root));
+    fs_err::create_dir_all(NEW_ROOT)?;
+    for at in [MACHINE, NEW_ROOT] {
+        mount_bind(&root, at).with_context(|| format!("binding {} to {at}", root.display()))?;
+    }
+    for at in TOP {
+        let new = Path::new(NEW_ROOT).join(&at[1..]);
+        mount_move(at, &new).with_context(|| format!("moving {at} to {}", new.display()))?;
+    }
+    chdir(NEW_ROOT)?;
+    mount_move(".", "/").context("making the machine's root file system ours")?;
+    chroot(".")?;
+    chdir("/")?;
+    hidden.iter().try_for_each(|path| show(path))
 }
 
 /// Brings a file or folder of the machine back to its place, where a folder of our own hides it.
@@ -94,9 +124,9 @@ fn show(path: &Path) -> Result<()> {
 }
 
 fn mount_one(kind: &str, at: &str, options: &str) -> Result<()> {
-    // In devtmpfs and sysfs the mount points may be missing.
-    let _ = std::fs::create_dir(at);
-    let options = std::ffi::CString::new(options)?;
+    // The first root has no mount points, and devtmpfs and sysfs may lack some.
+    let _ = std::fs::create_dir_all(at);
+    let options = CString::new(options)?;
     match mount(kind, at, kind, MountFlags::NOSUID, options.as_c_str()) {
         // The kernel may have mounted devtmpfs itself.
         Err(rustix::io::Errno::BUSY) => Ok(()),
@@ -107,11 +137,8 @@ fn mount_one(kind: &str, at: &str, options: &str) -> Result<()> {
 /// The agent proper is a child, so that this process can reap every orphan without taking away
 /// the exit status of a command that the agent waits for.
 fn serve_until_it_ends() -> Result<()> {
-    let child = Command::new("/proc/self/exe")
-        .arg("serve")
-        .env_remove(SHOW)
-        .spawn()
-        .context("starting the agent")?;
+    let child =
+        Command::new("/proc/self/exe").arg("serve").spawn().context("starting the agent")?;
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() as u32 == child.id() => {

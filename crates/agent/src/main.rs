@@ -12,7 +12,10 @@ mod root;
 mod workload;
 
 use anyhow::Result;
-use paratick_service::serve::{self, Role};
+use paratick_service::{
+    guest::MACHINE,
+    serve::{self, Role},
+};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -72,9 +75,9 @@ fn serve_machine() -> Result<()> {
     let role = match kind {
         port::Kind::Guest => Role::Guest,
         port::Kind::Host => {
-            Role::Host { machine: init::MACHINE.into(), state: "/run/paratick".into() }
+            Role::Host { machine: MACHINE.into(), state: "/run/paratick".into() }
         }
     };
     let from = port::Patient { port: port.try_clone()?, heard: false };
-    serve::serve(from, port, role, serve::ready())
+    serve::serve(from, port, role, init::enter, serve::ready())
 }

@@ -2,7 +2,7 @@
 //! Where built things are kept: outside the tree, keyed by what they are made of.
 
 use anyhow::{bail, Context, Result};
-use paratick_service::guest::{is_hidden, OWN_FOLDERS, SHOW};
+use paratick_service::guest::OWN_FOLDERS;
 use sha2::{Digest, Sha256};
 use std::{
     env,
@@ -31,29 +31,17 @@ fn named() -> Result<PathBuf> {
     Ok(PathBuf::from(home).join(".cache/paratick"))
 }
 
-/// The kernel parameter that shows the cache to a host or guest which would not see it.
-pub fn shown() -> Result<Option<String>> {
-    shown_at(&dir()?)
-}
-
-fn shown_at(dir: &Path) -> Result<Option<String>> {
-    if !is_hidden(dir) {
-        return Ok(None);
+/// The cache, where hosts and guests can see it.
+pub fn shown() -> Result<PathBuf> {
+    let dir = dir()?;
+    match OWN_FOLDERS.iter().any(|own| dir == Path::new(own)) {
+        true => bail!(
+            "the cache cannot be {}: guests have their own folder there\n\
+            hint: set PARATICK_CACHE to a folder in it, or elsewhere",
+            dir.display()
+        ),
+        false => Ok(dir),
     }
-    let name = dir.display().to_string();
-    if OWN_FOLDERS.iter().any(|own| dir == Path::new(own)) {
-        bail!(
-            "the cache cannot be {name}: guests have their own folder there\n\
-            hint: set PARATICK_CACHE to a folder in {name}, or elsewhere"
-        );
-    }
-    if name.contains(|c: char| c.is_whitespace() || c == '"') {
-        bail!(
-            "the cache {name:?} cannot be shown to guests\n\
-            hint: set PARATICK_CACHE to a folder without spaces in its name"
-        );
-    }
-    Ok(Some(format!("{SHOW}={name}")))
 }
 
 /// A key of 16 hex digits for what something is made of; the order of `parts` matters.
@@ -85,18 +73,5 @@ mod tests {
         std::fs::write(file.path(), "abc").unwrap();
         let hash = sha256(file.path()).unwrap();
         assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
-    }
-
-    #[test]
-    fn a_cache_is_shown_where_guests_have_a_folder_of_their_own() {
-        let shown = |path: &str| shown_at(Path::new(path));
-        assert_eq!(shown("/root/.cache/paratick").unwrap(), None);
-        assert_eq!(shown("/var/cache").unwrap(), None);
-        let expected = Some("PARATICK_SHOW=/tmp/a/cache".to_string());
-        assert_eq!(shown("/tmp/a/cache").unwrap(), expected);
-        for bad in ["/tmp", "/dev/shm", "/tmp/a b"] {
-            let error = shown(bad).unwrap_err().to_string();
-            assert!(error.contains("hint: "), "{error}");
-        }
     }
 }

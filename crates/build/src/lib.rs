@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod emulator;
+pub mod initramfs;
 pub mod kernel;
 pub mod project;
 pub mod qemu;

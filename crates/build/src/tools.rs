@@ -4,6 +4,7 @@
 use crate::{
     cache,
     emulator::{self, Emulator, Variant},
+    initramfs,
     qemu::{named_qemu, system_qemu},
 };
 use anyhow::{bail, Result};
@@ -23,10 +24,12 @@ pub struct Tools {
     /// Folders of firmware, for a QEMU that does not know its own.
     pub firmware: Vec<PathBuf>,
     pub agent: PathBuf,
+    /// The first root file system of hosts and guests, with the agent in it.
+    pub initramfs: PathBuf,
     /// The emulator's plugin that counts world switches.
     pub plugin: Option<PathBuf>,
-    /// The kernel parameter that shows the cache to hosts and guests, where they need one for it.
-    pub shown: Option<String>,
+    /// What hosts and guests must see, even where it lies in a folder that they have of their own.
+    pub shown: Vec<PathBuf>,
 }
 
 impl Tools {
@@ -63,8 +66,9 @@ impl Tools {
             qemu: emulator.qemu,
             firmware: emulator.firmware,
             plugin: emulator.plugin,
+            initramfs: initramfs::of_agent(&agent)?,
+            shown: vec![agent.clone(), cache::shown()?],
             agent,
-            shown: cache::shown()?,
         })
     }
 }

@@ -24,7 +24,7 @@ mod timerlat;
 mod tune;
 mod words;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Paravirtual scheduler ticks: kernels, a lab to boot them in, and exact counts of VM exits.
@@ -57,7 +57,11 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let command = match Command::try_parse() {
+    let matches = Command::command().try_get_matches();
+    let command = match matches.and_then(|found| {
+        options::remember_given(&found);
+        Command::from_arg_matches(&found)
+    }) {
         Ok(command) => command,
         Err(error) => return errors::not_parsed::<Command>(&error),
     };

@@ -38,6 +38,7 @@ pub fn step(step: &Step) -> String {
             format!("booting the host ({cpus} CPUs, {accelerator})")
         }
         BootingGuest { vcpus, mode } => format!("booting the guest ({vcpus} vCPUs, {mode})"),
+        KeepingHost => "keeping the booted host for the next time".into(),
         StressingGuest => "stressing the guest".into(),
         ResultsGoTo { output } => format!("results go to {}", output.display()),
         Estimating { minutes, cpus, unknown, resumes } => {
@@ -76,6 +77,13 @@ pub fn warning(warning: &Warning) -> String {
             "{} is not the file that the series were tested on (sha256 {sha256}, tested {tested})",
             tarball.display()
         ),
+        OtherSnapshot { other } => {
+            format!("the snapshot of this host has another {other}: booting it once more")
+        }
+        BadSnapshot { why } => {
+            format!("the snapshot of this host cannot be used ({why}): booting it once more")
+        }
+        NoSnapshot { why } => format!("no snapshot of this host is kept: {why}"),
         FewRounds { sets, needed } => format!(
             "{}: fewer than {needed} boots do not show how modes differ; use --rounds {needed}",
             sets.join(", ")

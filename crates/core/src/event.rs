@@ -44,6 +44,7 @@ pub enum Step<'a> {
     BuildingSelftest { test: &'a str },
     BootingHost { cpus: u32, accelerator: &'a str },
     BootingGuest { vcpus: u32, mode: Mode },
+    KeepingHost,
     StressingGuest,
     ResultsGoTo { output: &'a Path },
     Estimating { minutes: u64, cpus: u32, unknown: &'a [&'a str], resumes: bool },
@@ -61,6 +62,10 @@ pub enum Warning<'a> {
     EmulatorNotTested { version: &'a str, tested: &'a str },
     PackageNotTested { package: &'a str, version: &'a str, tested: &'a str },
     TarballNotTested { tarball: &'a Path, sha256: &'a str, tested: &'a str },
+    /// There is one of the same settings, with another one of these.
+    OtherSnapshot { other: &'a str },
+    BadSnapshot { why: &'a str },
+    NoSnapshot { why: &'a str },
     FewRounds { sets: &'a [&'a str], needed: usize },
     NothingToCompareWith,
     WorldSwitchesNotCounted,

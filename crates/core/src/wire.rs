@@ -24,7 +24,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 /// How much of a stream goes into one frame.
 pub const CHUNK: usize = 64 << 10;
 /// Agents and machine must come from one build; the agent says this first.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
 /// A kernel parameter that becomes an environment variable of the first process: the serial line on
@@ -32,6 +32,9 @@ pub const HOST_PORT: &str = "paratick.host";
 pub const HOST_LINE: &str = "PARATICK_LINE";
 /// The virtio-serial port on which a guest's agent is reached.
 pub const GUEST_PORT: &str = "paratick.guest";
+/// A kernel parameter that becomes an environment variable of the first process: the folder of the
+/// shared file system that is to be the root.  Without it, the first root stays.
+pub const ROOT: &str = "PARATICK_ROOT";
 
 /// A guest's number on its host, from 1.
 pub type GuestId = u32;
@@ -63,6 +66,16 @@ pub enum Request {
     CloseStdin { session: SessionId },
     /// The terminal of this command has another size.
     Resize { session: SessionId, size: TerminalSize },
+    /// Take over the machine's root file system and its time of day; the answer is an empty
+    /// reading.  Before, there is only what came with the kernel.
+    Enter {
+        session: SessionId,
+        /// Since 1970.
+        now_ns: u64,
+        /// Files and folders of the machine that are to be seen even where a folder of the system's
+        /// own hides them.
+        show: Vec<PathBuf>,
+    },
     /// Host only: start a guest under KVM.
     StartGuest { guest: GuestId, config: Box<GuestConfig>, tools: GuestTools },
     /// Host only: end a guest at once.
@@ -162,7 +175,8 @@ pub struct GuestTools {
     pub qemu: PathBuf,
     /// Folders of firmware, for a QEMU that does not know its own.
     pub firmware: Vec<PathBuf>,
-    pub agent: PathBuf,
+    /// The guest's first root file system.
+    pub initramfs: PathBuf,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use paratick_core::wire::{GuestId, Ready, Request, VERSION};
 use paratick_instruments::Instrument;
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 pub struct Booted {
@@ -27,6 +27,33 @@ pub struct Booted {
 }
 
 impl Booted {
+    pub fn new(spec: HostSpec, tools: &Tools) -> Result<Booted> {
+        let run = RunFolder::create(spec.keep)?;
+        Ok(Booted {
+            link: Link::new(spec.console.clone()),
+            command_line: spec.command_line(tools, run.path()),
+            spec,
+            tools: tools.clone(),
+            running: None,
+            run,
+        })
+    }
+
+    /// Gives a host or guest the machine's root file system and time.
+    pub fn enter(&self, id: GuestId) -> Result<()> {
+        self.enter_within(id, self.spec.timeout)
+    }
+
+    pub fn enter_within(&self, id: GuestId, limit: Duration) -> Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (now_ns, show) = (now.as_nanos() as u64, self.tools.shown.clone());
+        let ask = |session| Request::Enter { session, now_ns, show };
+        match self.link.ask_within(id, Some(Instant::now() + limit), ask)? {
+            Some(_) => Ok(()),
+            None => Err(boot_took_too_long(id, limit)),
+        }
+    }
+
     /// Starts an instrument on the host or in a guest, or lets it begin anew.
     pub fn start<I: Instrument>(&self, on: GuestId) -> Result<()> {
         let name = I::NAME.to_string();

@@ -14,26 +14,32 @@ use paratick_core::{
 };
 use paratick_instruments::{exits::ExitCounter, Instrument};
 use paratick_service::guest::{self, Places};
+use serde::{Deserialize, Serialize};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-/// What the host's agent is asked to start: with the parameters that `tools` need, too.
-fn with_tools(mut config: GuestConfig, tools: &Tools) -> (GuestConfig, GuestTools) {
-    config.append.splice(..0, tools.shown.clone());
-    let tools = GuestTools {
+/// What of the lab's tools the host's agent must know to start a guest.
+fn tools_of(tools: &Tools) -> GuestTools {
+    GuestTools {
         qemu: tools.qemu.clone(),
         firmware: tools.firmware.clone(),
-        agent: tools.agent.clone(),
-    };
-    (config, tools)
+        initramfs: tools.initramfs.clone(),
+    }
 }
 
 /// The command line the host would start this guest with, for showing.
 pub fn command_line(config: GuestConfig, tools: &Tools, places: &Places) -> Vec<String> {
-    let (config, tools) = with_tools(config, tools);
-    guest::command_line(&config, &tools, places)
+    guest::command_line(&config, &tools_of(tools), places)
+}
+
+/// What is known of a guest on a host that was kept.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KeptGuest {
+    id: GuestId,
+    started: Started,
+    ready: Ready,
 }
 
 /// A running guest.  Dropping it ends it.
@@ -47,16 +53,34 @@ pub struct Guest {
 impl Guest {
     /// `limit` is that of the boot, in wall-clock time.
     pub(crate) fn boot(host: &Arc<Booted>, config: GuestConfig, limit: Duration) -> Result<Guest> {
+        let guest = Guest::begun(host, config, limit)?;
+        host.enter_within(guest.id, limit).map_err(|error| host.explain(guest.id, error))?;
+        Ok(guest)
+    }
+
+    /// One whose agent answers, and that has nothing of the machine yet.
+    pub(crate) fn begun(host: &Arc<Booted>, config: GuestConfig, limit: Duration) -> Result<Guest> {
         let id = host.link.number();
         let deadline = Instant::now() + limit;
-        let (config, tools) = with_tools(config, &host.tools);
         // Whatever happens from here on, the guest ends.
         let started = Started { pid: 0, command_line: Vec::new(), pins: Vec::new() };
         let mut guest = Guest { id, host: host.clone(), started, ready: Ready::default() };
         host.link
-            .request(HOST, &Request::StartGuest { guest: id, config: Box::new(config), tools })?;
+            .request(HOST, &Request::StartGuest { guest: id, config: Box::new(config), tools: tools_of(&host.tools) })?;
         guest.await_boot(deadline, limit)?;
         Ok(guest)
+    }
+
+    /// One that was kept with its host.
+    pub(crate) fn woken(host: &Arc<Booted>, kept: KeptGuest) -> Guest {
+        let KeptGuest { id, started, ready } = kept;
+        host.link.skip(id);
+        Guest { id, host: host.clone(), started, ready }
+    }
+
+    /// What another program must know to go on with it, when its host is kept.
+    pub(crate) fn kept(&self) -> KeptGuest {
+        KeptGuest { id: self.id, started: self.started.clone(), ready: self.ready.clone() }
     }
 
     fn await_boot(&mut self, deadline: Instant, limit: Duration) -> Result<()> {

@@ -4,9 +4,9 @@
 use crate::{
     booted::Booted,
     exec::{self, Exec, ExecResult, Finished, OutputSink},
-    guest::Guest,
-    link::{Link, HOST},
-    run_folder::RunFolder,
+    guest::{Guest, KeptGuest},
+    link::HOST,
+    snapshot,
     spec::{boot_limit, disk_file, HostSpec, Start},
 };
 use anyhow::{bail, Context, Result};
@@ -24,6 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long a host that was kept may take to answer; it takes less than a second.
+const WAKING: Duration = Duration::from_secs(60);
+
 /// A running host.  Dropping it ends it and its guests.
 pub struct Host {
     booted: Arc<Booted>,
@@ -32,21 +35,59 @@ pub struct Host {
 
 impl Host {
     pub fn boot(spec: HostSpec, tools: &Tools, events: Events) -> Result<Host> {
+        let host = Host::begun(spec, tools, events)?;
+        if host.booted.spec.backend.boots() {
+            host.booted.enter(HOST)?;
+        }
+        Ok(host)
+    }
+
+    /// From a snapshot if there can be one, which is made if there is none; else it boots.
+    pub fn resume(spec: HostSpec, tools: &Tools, events: Events) -> Result<Host> {
+        snapshot::resume(spec, None, tools, events).map(|(host, _)| host)
+    }
+
+    /// The same, and a guest that has booted on it.
+    pub fn resume_with(
+        spec: HostSpec,
+        guest: GuestConfig,
+        tools: &Tools,
+        events: Events,
+    ) -> Result<(Host, Guest)> {
+        let (host, guest) = snapshot::resume(spec, Some(guest), tools, events)?;
+        Ok((host, guest.context("a host without its guest")?))
+    }
+
+    /// One whose agent answers, and that has nothing of the machine yet.
+    pub(crate) fn begun(spec: HostSpec, tools: &Tools, events: Events) -> Result<Host> {
         let deadline = Instant::now() + spec.timeout;
-        let run = RunFolder::create(spec.keep)?;
-        let link = Link::new(spec.console.clone());
-        let mut booted = Booted {
-            link,
-            command_line: spec.command_line(tools, run.path()),
-            spec,
-            tools: tools.clone(),
-            running: None,
-            run,
-        };
-        match start(&mut booted, deadline, events) {
+        let mut booted = Booted::new(spec, tools)?;
+        match start(&mut booted, deadline, events).and_then(|()| booted.ready(deadline)) {
             Ok(ready) => Ok(Host { booted: Arc::new(booted), ready }),
             Err(error) => Err(booted.explain(HOST, error)),
         }
+    }
+
+    /// One that was kept, with what its agent and its guest's have said when they were begun.
+    pub(crate) fn woken(
+        spec: HostSpec,
+        tools: &Tools,
+        ready: Ready,
+        guest: Option<KeptGuest>,
+    ) -> Result<(Host, Option<Guest>)> {
+        let deadline = Instant::now() + spec.timeout;
+        let mut booted = Booted::new(spec, tools)?;
+        start(&mut booted, deadline, &mut |_| {})?;
+        let booted = Arc::new(booted);
+        let guest = guest.map(|guest| Guest::woken(&booted, guest));
+        for id in [HOST].into_iter().chain(guest.as_ref().map(Guest::id)) {
+            booted.enter_within(id, WAKING).map_err(|error| booted.explain(id, error))?;
+        }
+        Ok((Host { booted, ready }, guest))
+    }
+
+    pub(crate) fn booted(&self) -> &Arc<Booted> {
+        &self.booted
     }
 
     /// Starts a guest and waits until its agent answers.
@@ -131,7 +172,7 @@ impl Host {
     }
 }
 
-fn start(booted: &mut Booted, deadline: Instant, events: Events) -> Result<Ready> {
+fn start(booted: &mut Booted, deadline: Instant, events: Events) -> Result<()> {
     let (spec, run) = (&booted.spec, booted.run.path());
     for (number, size) in spec.disks.iter().enumerate() {
         create_disk(&disk_file(run, number), *size)?;
@@ -145,7 +186,7 @@ fn start(booted: &mut Booted, deadline: Instant, events: Events) -> Result<Ready
         deadline,
         events,
     })?);
-    booted.ready(deadline)
+    Ok(())
 }
 
 fn create_disk(path: &Path, size: Size) -> Result<()> {

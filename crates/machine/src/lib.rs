@@ -7,10 +7,12 @@ mod booted;
 pub mod console;
 pub mod exec;
 pub mod failure;
+mod first_root;
 pub mod guest;
 pub mod host;
 mod link;
 pub mod run_folder;
+pub mod snapshot;
 pub mod spec;
 
 pub use link::ConsoleSink;

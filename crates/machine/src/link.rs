@@ -8,6 +8,7 @@ use crate::{
 use anyhow::{bail, Context, Result};
 use paratick_core::wire::{self, Frame, GuestId, Ready, Reply, Request, SessionId, Stream};
 use paratick_service::lock;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, VecDeque},
     os::unix::net::UnixStream,
@@ -47,7 +48,7 @@ pub struct Peer {
     complained: Option<Instant>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Started {
     pub pid: u32,
     pub command_line: Vec<String>,
@@ -105,6 +106,11 @@ impl Link {
             link.changed.notify_all();
         })?;
         Ok(())
+    }
+
+    /// Numbers up to this one were given by another link to the same agents.
+    pub fn skip(&self, number: u32) {
+        self.numbers.fetch_max(number + 1, Ordering::Relaxed);
     }
 
     /// A number that no session and no guest has had.
@@ -246,16 +252,26 @@ impl Link {
 
     /// Asks something that has one answer.
     pub fn ask(&self, to: GuestId, request: impl FnOnce(SessionId) -> Request) -> Result<Incoming> {
+        let answer = self.ask_within(to, None, request)?;
+        answer.with_context(|| format!("{}: no answer", place(to)))
+    }
+
+    /// None where `deadline` comes first.
+    pub fn ask_within(
+        &self,
+        to: GuestId,
+        deadline: Option<Instant>,
+        request: impl FnOnce(SessionId) -> Request,
+    ) -> Result<Option<Incoming>> {
         let session = self.number();
         self.expect(session);
         let answer = self
             .request(to, &request(session))
-            .and_then(|()| self.wait(to, None, |state| state.next(session)));
+            .and_then(|()| self.wait(to, deadline, |state| state.next(session)));
         self.forget(session);
         match answer? {
             Some(Incoming::Failed(error)) => bail!("{}: {error}", place(to)),
-            Some(answer) => Ok(answer),
-            None => bail!("{}: no answer", place(to)),
+            answer => Ok(answer),
         }
     }
 

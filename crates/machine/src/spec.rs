@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Result;
 use paratick_build::{progress::Events, tools::Tools};
 use paratick_core::{size::Size, subject::HostSettings};
-use paratick_service::guest::Places;
+use paratick_service::guest::{Places, MACHINE};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,6 +29,19 @@ pub struct HostSpec {
     pub keep: bool,
     /// Gets every console line of host and guests.
     pub console: Option<ConsoleSink>,
+    pub(crate) begin: Begin,
+}
+
+/// How a host begins.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Begin {
+    /// It boots.
+    #[default]
+    Boot,
+    /// It boots with this first root, and its memory is a file: both can be kept.
+    ToKeep { initramfs: PathBuf, memory: PathBuf },
+    /// As it was kept: its memory, which stays as it is, and the state of all else.
+    Kept { memory: PathBuf, state: PathBuf },
 }
 
 /// What is booted.  A backend that boots nothing ignores it.
@@ -88,6 +101,11 @@ pub trait Backend: Send + Sync {
         true
     }
 
+    /// Whether a host that has booted can be kept as files.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// The programs it needs.  Those of the lab's own are built if they must be; without `build`
     /// that is an error.
     fn tools(&self, build: Option<Events>) -> Result<Tools>;
@@ -102,7 +120,7 @@ pub trait Backend: Send + Sync {
 
     /// Where its first guest finds its things.
     fn places(&self, _run: &Path) -> Places {
-        Places { machine: "/run/paratick/machine".into(), state: "/run/paratick/guest1".into() }
+        Places { machine: MACHINE.into(), state: "/run/paratick/guest1".into() }
     }
 
     /// The host's name of the scratch disk of this number.
@@ -166,6 +184,7 @@ impl HostSpec {
             timeout: boot_limit(cpus),
             keep: false,
             console: None,
+            begin: Begin::default(),
         }
     }
 

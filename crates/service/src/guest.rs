@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line of a guest's QEMU.
 
-use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT};
+use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT};
 use std::path::{Path, PathBuf};
 
 /// Folders that hosts and guests of the lab have of their own, instead of the machine's.
 pub const OWN_FOLDERS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
-/// A kernel parameter that becomes an environment variable of the first process: a folder of the
-/// machine that is to be visible although it lies in one of [`OWN_FOLDERS`].
-pub const SHOW: &str = "PARATICK_SHOW";
+/// Where a host or guest of the lab has the machine's root file system, without its own mounts.
+pub const MACHINE: &str = "/run/paratick/share/machine";
+/// How the file system that [`shared_root`] offers is called.
+pub const TAG: &str = "rootfs";
 
 /// Whether a host or guest of the lab does not see this path of the machine by itself.
 pub fn is_hidden(path: &Path) -> bool {
@@ -33,6 +34,15 @@ impl Places {
         }
     }
 
+    /// The folder that guests see, and their root in it.  Where the machine's root is only a place
+    /// to mount one later, it must not be that folder itself: QEMU would not see the mount.
+    fn shared(&self) -> (&Path, &str) {
+        match self.machine == Path::new(MACHINE) {
+            true => (self.machine.parent().unwrap_or(&self.machine), "/machine"),
+            false => (&self.machine, "/"),
+        }
+    }
+
     pub fn agent_socket(&self) -> PathBuf {
         self.state.join("agent")
     }
@@ -46,25 +56,21 @@ impl Places {
     }
 }
 
-pub fn kernel_parameters(config: &GuestConfig, agent: &Path) -> Vec<String> {
+fn kernel_parameters(config: &GuestConfig, root: &str) -> Vec<String> {
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
-    parameters.extend(root_parameters(agent));
+    parameters.extend(root_parameters(root));
     parameters.extend(config.mode.kernel_parameters());
     parameters.extend(config.clock.row().parameters.iter().map(|one| one.to_string()));
     parameters.extend(config.append.iter().cloned());
     parameters
 }
 
-/// Root on the shared file system, and the agent as the first process.
-pub fn root_parameters(agent: &Path) -> Vec<String> {
+/// For the agent: its root is this folder of the shared file system.
+pub fn root_parameters(root: &str) -> Vec<String> {
     vec![
-        "root=rootfs".into(),
-        "rootfstype=9p".into(),
-        "rootflags=trans=virtio,version=9p2000.L,cache=loose,msize=512000".into(),
-        "ro".into(),
-        format!("init={}", agent.display()),
+        format!("{ROOT}={root}"),
         // There is one bus; looking for devices on 255 more takes a second in a guest.
         "pci=lastbus=0".into(),
     ]
@@ -96,8 +102,10 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
         add(&["-L", &show(places.on_host(folder))]);
     }
     add(&["-kernel", &show(places.on_host(&config.kernel))]);
-    add(&["-append", &kernel_parameters(config, &tools.agent).join(" ")]);
-    add(&shared_root(&places.machine, bus).iter().map(String::as_str).collect::<Vec<_>>());
+    add(&["-initrd", &show(places.on_host(&tools.initramfs))]);
+    let (folder, root) = places.shared();
+    add(&["-append", &kernel_parameters(config, root).join(" ")]);
+    add(&shared_root(folder, bus).iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio"]);
     add(&["-device", &format!("virtio-serial-{bus}")]);
     add(&["-chardev", &listening("agent", &places.agent_socket())]);
@@ -126,7 +134,7 @@ pub fn shared_root(path: &Path, bus: &str) -> [String; 4] {
         "-fsdev".into(),
         format!("local,id=root,path={path},security_model=none,readonly=on,multidevs=remap"),
         "-device".into(),
-        format!("virtio-9p-{bus},fsdev=root,mount_tag=rootfs"),
+        format!("virtio-9p-{bus},fsdev=root,mount_tag={TAG}"),
     ]
 }
 

@@ -3,7 +3,7 @@
 
 pub mod guest;
 mod guests;
-mod monitor;
+pub mod monitor;
 mod outbox;
 pub mod pin;
 pub mod process;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A guest's QEMU monitor (QMP).
+//! QEMU's monitor (QMP).
 
 use anyhow::{bail, Context, Result};
 use serde_json::{json, Value};
@@ -19,13 +19,13 @@ impl Monitor {
         let lines = BufReader::new(socket.try_clone()?);
         let mut monitor = Monitor { lines, socket };
         monitor.line().context("reading QEMU's greeting")?;
-        monitor.ask("qmp_capabilities")?;
+        monitor.ask("qmp_capabilities", json!({}))?;
         Ok(monitor)
     }
 
     /// The thread of each vCPU, in order.
     pub fn vcpu_threads(&mut self) -> Result<Vec<u32>> {
-        let answer = self.ask("query-cpus-fast")?;
+        let answer = self.ask("query-cpus-fast", json!({}))?;
         let cpus = answer.as_array().context("query-cpus-fast gave no list")?;
         let number = |cpu: &Value, field: &str| {
             cpu[field].as_u64().with_context(|| format!("query-cpus-fast gave no {field}"))
@@ -39,11 +39,11 @@ impl Monitor {
     }
 
     pub fn cont(&mut self) -> Result<()> {
-        self.ask("cont").map(drop)
+        self.ask("cont", json!({})).map(drop)
     }
 
-    fn ask(&mut self, command: &str) -> Result<Value> {
-        let request = format!("{}\n", json!({ "execute": command }));
+    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value> {
+        let request = format!("{}\n", json!({ "execute": command, "arguments": arguments }));
         self.socket
             .write_all(request.as_bytes())
             .with_context(|| format!("asking QEMU for {command}"))?;

@@ -32,11 +32,15 @@ pub enum Role {
     },
 }
 
+/// Takes over the machine's root file system, for [`Request::Enter`]; gets what is to be shown.
+pub type Enter = fn(&[PathBuf]) -> Result<()>;
+
 /// Serves the machine until it closes the connection.
 pub fn serve(
     mut from: impl Read,
     to: impl Write + Send + 'static,
     role: Role,
+    enter: Enter,
     ready: Ready,
 ) -> Result<()> {
     let out = Arc::new(Outbox::new(to));
@@ -52,7 +56,7 @@ pub fn serve(
         match (frame, &guests) {
             (Frame::Message(json), _) => {
                 let request = wire::parse(&json)?;
-                handle(request, &out, &sessions, guests.as_ref(), &mut instruments);
+                handle(request, &out, &sessions, guests.as_ref(), &mut instruments, enter);
             }
             (Frame::Data { session, bytes, .. }, _) => feed(&out, &sessions, session, bytes),
             (Frame::Guest { guest, inner }, Some(guests)) => guests.pass_on(guest, &inner),
@@ -60,6 +64,14 @@ pub fn serve(
         }
     }
     Ok(())
+}
+
+/// As the machine has it: a system that was kept believes that no time has passed.
+fn set_time(now_ns: u64) -> Result<()> {
+    use rustix::time::{clock_settime, ClockId, Timespec};
+    let second = 1_000_000_000;
+    let now = Timespec { tv_sec: (now_ns / second) as i64, tv_nsec: (now_ns % second) as i64 };
+    clock_settime(ClockId::Realtime, now).context("setting the clock")
 }
 
 /// This system as it presents itself; `uptime` comes from its own clock.
@@ -91,8 +103,13 @@ fn handle(
     sessions: &Sessions,
     guests: Option<&Guests>,
     instruments: &mut Instruments,
+    enter: Enter,
 ) {
     match (request, guests) {
+        (Request::Enter { session, now_ns, show }, _) => {
+            let entered = enter(&show).and_then(|()| set_time(now_ns));
+            out.reading(session, entered.map(|()| Value::Null));
+        }
         (Request::Exec(request), _) => {
             let id = request.session;
             let all = sessions.clone();

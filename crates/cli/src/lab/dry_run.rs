@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command lines of a run, to read and to paste.
 
+use super::Inside;
 use crate::options::LabPlan;
 use anyhow::Result;
 use paratick_core::shell::quote;
 use paratick_machine::{guest::command_line, run_folder, spec::disk_file};
 
-pub fn text(plan: &LabPlan) -> Result<String> {
+pub fn text(plan: &LabPlan, inside: Inside) -> Result<String> {
     let run = run_folder::example()?;
     let host = plan.host.command_line(&plan.tools, &run);
     let places = plan.host.backend.places(&run);
@@ -21,8 +22,10 @@ pub fn text(plan: &LabPlan) -> Result<String> {
         }
         text += &shell_line(&host);
     }
-    text += "\n# the guest, on the host\n";
-    text += &shell_line(&guest);
+    if inside == Inside::Guest {
+        text += "\n# the guest, on the host\n";
+        text += &shell_line(&guest);
+    }
     Ok(text)
 }
 

@@ -5,25 +5,50 @@ mod dry_run;
 mod run;
 mod shell;
 
-use crate::signals;
+use crate::{options::refuse, signals};
 use anyhow::Result;
-use clap::Subcommand;
-use std::process::ExitCode;
+use clap::{Subcommand, ValueEnum};
+use std::{fmt, process::ExitCode};
 
 /// Boot a host and a guest, and run commands in them
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Run a command of this machine in a guest
+    /// Run a command of this machine in a guest, or on its host
     ///
     /// The guest sees this machine's files, read-only; /tmp, /var/tmp, /run and /dev/shm are its
     /// own.  Its output and exit code are passed through.  Other exit codes: 124 the time limit
     /// was reached, 127 no such command, 2 wrong usage, 69 the lab could not run or a kernel
-    /// failed.
+    /// failed.  A host and guest that have booted are kept for the next time (docs/lab.md).
     Run(run::Options),
     /// Open a shell in the guest or in the host
     ///
     /// Leaving the shell ends the lab.
     Shell(shell::Options),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Inside {
+    Host,
+    Guest,
+}
+
+impl Inside {
+    /// Without a guest, nothing that is for guests may be asked for.
+    fn check(self) -> Result<()> {
+        match self {
+            Inside::Host => refuse(&["mode", "machine", "append", "exits"], "with --in host"),
+            Inside::Guest => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Inside::Host => "host",
+            Inside::Guest => "guest",
+        })
+    }
 }
 
 pub fn run(verb: Verb) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab run`.
 
-use super::dry_run;
+use super::{dry_run, Inside};
 use crate::{
     options::{check_agent, duration, Format, LabOptions, LabPlan},
     print::{errln, out, pass_on},
@@ -33,6 +33,9 @@ const WHOLE_COMMAND: u32 = 0xff_ffff;
 pub struct Options {
     #[command(flatten)]
     common: LabOptions,
+    /// Where the command runs; a script on the host can start a VMM of its own there
+    #[arg(long = "in", value_enum, default_value_t = Inside::Guest)]
+    inside: Inside,
     /// Stop the command after this (wall-clock) time; each boot has a limit of its own
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -48,7 +51,8 @@ pub struct Options {
 
 pub fn run(options: Options) -> Result<ExitCode> {
     options.common.check()?;
-    if let Err(error) = find_command(&options.command[0]) {
+    options.inside.check()?;
+    if let Err(error) = find_command(&options.command[0], options.inside) {
         errln!("error: {error}");
         return Ok(ExitCode::from(NO_SUCH_COMMAND));
     }
@@ -57,7 +61,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let plan = options.common.plan(Clock::Leaping, &mut |event| progress.show(event))?;
     if options.common.dry_run {
         drop(progress);
-        out!("{}", dry_run::text(&plan)?)?;
+        out!("{}", dry_run::text(&plan, options.inside)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     match boot_and_run(&options, &plan, progress) {
@@ -73,12 +77,12 @@ pub fn run(options: Options) -> Result<ExitCode> {
 }
 
 /// The same answer that the guest would give, before the time of a boot is spent.
-fn find_command(name: &str) -> Result<PathBuf> {
+fn find_command(name: &str, inside: Inside) -> Result<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let Some(program) = find_program(name, &path) else {
         bail!(
             "no command '{name}'\n\
-            hint: the guest runs what is installed on this machine; is it in PATH?"
+            hint: the {inside} runs what is installed on this machine; is it in PATH?"
         );
     };
     let absolute = std::path::absolute(&program)?;
@@ -86,7 +90,7 @@ fn find_command(name: &str) -> Result<PathBuf> {
     let agent = find_agent().is_ok_and(|agent| agent == absolute);
     match own.filter(|_| !agent).find(|top| absolute.starts_with(top)) {
         Some(top) => bail!(
-            "no command '{name}' in the guest: {top} is its own there\n\
+            "no command '{name}' in the {inside}: {top} is its own there\n\
              hint: copy {} to another folder",
             absolute.display()
         ),
@@ -106,27 +110,33 @@ fn boot_and_run(options: &Options, plan: &LabPlan, progress: Progress) -> Result
     }
     let code = match options.format.is_json() {
         false => {
-            let finished = guest.exec_streaming(exec, &mut pass_through)?;
-            if options.exits {
-                errln!("{}", terminal::windows(&guest.windows()?, WHOLE_COMMAND).trim_end());
+            let finished = match &guest {
+                Some(guest) => guest.exec_streaming(exec, &mut pass_through)?,
+                None => host.exec_streaming(exec, &mut pass_through)?,
+            };
+            if let Some(windows) = windows(options, guest.as_ref())? {
+                errln!("{}", terminal::windows(&windows, WHOLE_COMMAND).trim_end());
             }
             finished.code
         }
         true => {
-            let result = guest.exec(exec)?;
-            let windows = options.exits.then(|| guest.windows()).transpose()?;
+            let result = match &guest {
+                Some(guest) => guest.exec(exec)?,
+                None => host.exec(exec)?,
+            };
+            let windows = windows(options, guest.as_ref())?;
             let code = result.code;
             let report = Report {
                 schema: "paratick-lab-run/1",
                 command: &options.command,
-                mode: plan.guest.mode.to_string(),
-                vcpus: plan.guest.vcpus,
+                mode: guest.as_ref().map(|_| plan.guest.mode.to_string()),
+                vcpus: guest.as_ref().map(|_| plan.guest.vcpus),
                 code,
                 duration_ns: result.duration_ns,
                 stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
                 stderr: String::from_utf8_lossy(&result.stderr).into_owned(),
                 host: Side::new(host.ready(), host.command_line()),
-                guest: Side::new(guest.ready(), guest.command_line()),
+                guest: guest.as_ref().map(|it| Side::new(it.ready(), it.command_line())),
                 windows,
             };
             options.format.print(&report, String::new)?;
@@ -136,21 +146,33 @@ fn boot_and_run(options: &Options, plan: &LabPlan, progress: Progress) -> Result
     if options.common.keep {
         errln!("kept: {}", host.run_folder().display());
     }
-    guest.shutdown()?;
+    guest.map_or(Ok(()), Guest::shutdown)?;
     host.shutdown()?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn boot(options: &Options, plan: &LabPlan, mut progress: Progress) -> Result<(Host, Guest)> {
+fn windows(options: &Options, guest: Option<&Guest>) -> Result<Option<Vec<WindowCounts>>> {
+    guest.filter(|_| options.exits).map(Guest::windows).transpose()
+}
+
+fn boot(
+    options: &Options,
+    plan: &LabPlan,
+    mut progress: Progress,
+) -> Result<(Host, Option<Guest>)> {
     // Only a terminal is told of steps that take seconds: elsewhere the command's own
     // standard error must stay as it is.
     let talk = std::io::stderr().is_terminal() || options.common.verbose;
     let mut show = |event: Event| {
-        if talk {
+        // Nor may a warning be missed.
+        if talk || matches!(event, Event::Warning(_)) {
             progress.show(event);
         }
     };
-    plan.boot(&mut show)
+    match options.inside {
+        Inside::Host => Ok((plan.boot_host(&mut show)?, None)),
+        Inside::Guest => plan.boot(&mut show).map(|(host, guest)| (host, Some(guest))),
+    }
 }
 
 fn pass_through(stream: Stream, bytes: &[u8]) -> Result<()> {
@@ -165,15 +187,16 @@ fn pass_through(stream: Stream, bytes: &[u8]) -> Result<()> {
 struct Report<'a> {
     schema: &'static str,
     command: &'a [String],
-    mode: String,
-    vcpus: u32,
+    /// These two and `guest` are null where the command ran on the host.
+    mode: Option<String>,
+    vcpus: Option<u32>,
     code: i32,
     /// On the guest's clock.
     duration_ns: u64,
     stdout: String,
     stderr: String,
     host: Side,
-    guest: Side,
+    guest: Option<Side>,
     /// Null where exits were not counted.
     windows: Option<Vec<WindowCounts>>,
 }

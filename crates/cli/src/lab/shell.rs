@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab shell`.
 
-use super::dry_run;
+use super::{dry_run, Inside};
 use crate::{
     errors::usage,
     options::{check_agent, LabOptions},
@@ -9,11 +9,10 @@ use crate::{
     progress, signals,
 };
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paratick_core::wire::TerminalSize;
 use paratick_machine::{
     exec::{Exec, Input},
-    host::Host,
     spec::Clock,
 };
 use paratick_service::find_program;
@@ -30,14 +29,9 @@ pub struct Options {
     inside: Inside,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Inside {
-    Host,
-    Guest,
-}
-
 pub fn run(options: Options) -> Result<ExitCode> {
     options.common.check()?;
+    options.inside.check()?;
     check_agent()?;
     if !options.common.dry_run && !std::io::stdin().is_terminal() {
         return Err(usage(
@@ -48,11 +42,11 @@ pub fn run(options: Options) -> Result<ExitCode> {
     // A person types at it: its clock must not leap ahead while it waits.
     let plan = progress::during(|events| options.common.plan(Clock::Real, events))?;
     if options.common.dry_run {
-        out!("{}", dry_run::text(&plan)?)?;
+        out!("{}", dry_run::text(&plan, options.inside)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (host, guest) = progress::during(|events| match options.inside {
-        Inside::Host => Ok((Host::boot(plan.host.clone(), &plan.tools, events)?, None)),
+        Inside::Host => Ok((plan.boot_host(events)?, None)),
         Inside::Guest => plan.boot(events).map(|(host, guest)| (host, Some(guest))),
     })?;
     errln!("exit the shell (Ctrl-D) to end the lab");

@@ -16,6 +16,7 @@ use paratick_core::{
 use paratick_machine::{
     guest::Guest,
     host::Host,
+    snapshot,
     spec::{Clock, HostSpec},
 };
 use std::{path::Path, sync::Arc};
@@ -55,7 +56,10 @@ pub struct LabOptions {
     /// Keep the run's folder (consoles, disk)
     #[arg(long)]
     pub keep: bool,
-    /// Print both consoles on standard error
+    /// Boot anew: use and make no snapshot
+    #[arg(long)]
+    pub fresh: bool,
+    /// Print both consoles on standard error, from their boot on
     #[arg(long, short)]
     pub verbose: bool,
     /// Print the command lines and run nothing
@@ -67,15 +71,28 @@ pub struct LabPlan {
     pub host: HostSpec,
     pub guest: GuestConfig,
     pub tools: Tools,
+    /// No snapshot is used or made.
+    fresh: bool,
 }
 
 impl LabPlan {
     pub fn boot(&self, events: Events) -> Result<(Host, Guest)> {
+        if !self.fresh && snapshot::obstacle(&self.host, Some(&self.guest)).is_none() {
+            return Host::resume_with(self.host.clone(), self.guest.clone(), &self.tools, events);
+        }
         let host = Host::boot(self.host.clone(), &self.tools, events)?;
         let (vcpus, mode) = (self.guest.vcpus, self.guest.mode);
         events(Step::BootingGuest { vcpus, mode }.into());
         let guest = host.start_guest(self.guest(host.run_folder()))?;
         Ok((host, guest))
+    }
+
+    /// Without a guest.
+    pub fn boot_host(&self, events: Events) -> Result<Host> {
+        match self.fresh {
+            true => Host::boot(self.host.clone(), &self.tools, events),
+            false => Host::resume(self.host.clone(), &self.tools, events),
+        }
     }
 
     /// The guest, when the run's folder is known.
@@ -132,7 +149,7 @@ impl LabOptions {
         let mut guest = GuestConfig::new(kernel.image, vcpus, memory, self.mode);
         guest.append = self.append.clone();
         guest.machine = self.machine;
-        Ok(LabPlan { host, guest, tools })
+        Ok(LabPlan { host, guest, tools, fresh: self.fresh || self.verbose })
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Options that several verbs take: each is defined once, in a group that they flatten.
 
+mod given;
 mod guest;
 mod host;
 mod kernel;
@@ -9,6 +10,7 @@ mod output;
 mod settings;
 mod side;
 
+pub use given::{refuse, remember_given};
 pub use guest::{Disk, Memory, Vcpus};
 pub use host::{Emulation, HostChoice};
 pub use kernel::{KernelName, Kernels};

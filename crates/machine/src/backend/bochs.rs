@@ -7,11 +7,13 @@
 
 use super::emulator::spawn;
 use crate::{
+    first_root::{add_program, for_guests},
     link::HOST,
     spec::{Backend, HostFacts, HostSpec, Start},
 };
 use anyhow::{bail, Context, Result};
 use paratick_build::{
+    initramfs,
     progress::{Events, Step},
     requirements,
     tools::Tools,
@@ -19,8 +21,6 @@ use paratick_build::{
 use paratick_core::wire::HOST_LINE;
 use paratick_service::process::Kept;
 use std::{
-    collections::BTreeSet,
-    io::Write,
     net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
@@ -35,8 +35,8 @@ pub struct Bochs {
 }
 
 const CONFIGURATION: &str = include_str!("bochsrc.in");
-const PACKAGES: [&str; 6] =
-    ["bochs", "bochsbios", "isolinux", "syslinux-common", "genisoimage", "cpio"];
+const PACKAGES: [&str; 5] =
+    ["bochs", "bochsbios", "isolinux", "syslinux-common", "genisoimage"];
 
 /// Instructions per second of its clock, and the frequency of its TSC.  With a faster TSC KVM does
 /// not use the preemption timer: Bochs lets that count at a rate by which it would overflow.
@@ -46,10 +46,6 @@ const RATE: u32 = 400_000_000;
 /// numbers of one; and the size of its extended state.
 const QUIRKS: [&str; 2] = ["clearcpuid=ht", "noxsave"];
 
-/// What the agent makes a file system of its own.
-const MOUNTED: [&str; 6] = ["/run", "/proc", "/sys", "/dev", "/tmp", "/var/tmp"];
-/// What QEMU starts a guest's kernel with.
-const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
 /// The boot loader's files, and where Debian has them.
 const LOADER: [&str; 2] =
     ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldlinux.c32"];
@@ -115,8 +111,12 @@ impl Bochs {
             fs_err::copy(file, disc.join(file.file_name().expect("a file's name")))?;
         }
         fs_err::copy(&boot.kernel, disc.join("kernel"))?;
-        pack(&self.files(start.tools, &boot.kernel)?, &disc.join("root"))?;
-        let parameters = kernel_parameters(start.host, start.tools).join(" ");
+        let mut files = for_guests(start.tools, &boot.kernel)?;
+        for program in self.programs.iter().chain([&start.tools.agent]) {
+            add_program(&mut files, program)?;
+        }
+        initramfs::extend(&start.tools.initramfs, &files, &disc.join("root"))?;
+        let parameters = kernel_parameters(start.host).join(" ");
         let loader =
             format!("DEFAULT host\nLABEL host\nKERNEL kernel\nINITRD root\nAPPEND {parameters}\n");
         fs_err::write(disc.join("isolinux.cfg"), loader)?;
@@ -141,64 +141,17 @@ impl Bochs {
         fs_err::write(run.join("commands"), "c\n")?;
         Ok(())
     }
-
-    /// All files of the host, by their paths on the machine.
-    fn files(&self, tools: &Tools, kernel: &Path) -> Result<BTreeSet<PathBuf>> {
-        let mut files: BTreeSet<PathBuf> = MOUNTED.map(PathBuf::from).into();
-        let firmware =
-            tools.firmware.iter().flat_map(|folder| FIRMWARE.map(|name| folder.join(name)));
-        files.extend(firmware.filter(|file| file.exists()));
-        files.insert(kernel.into());
-        for program in [&tools.agent, &tools.qemu].into_iter().chain(&self.programs) {
-            files.insert(program.clone());
-            files.extend(libraries(program)?);
-        }
-        // The kernel makes no folder that is not in the archive, before what is in it.
-        let folders: Vec<PathBuf> =
-            files.iter().flat_map(|file| file.ancestors().skip(1)).map(PathBuf::from).collect();
-        files.extend(folders);
-        Ok(files)
-    }
 }
 
-fn kernel_parameters(host: &HostSpec, tools: &Tools) -> Vec<String> {
+fn kernel_parameters(host: &HostSpec) -> Vec<String> {
     let mut parameters: Vec<String> =
         ["console=ttyS0,115200", "loglevel=5", "panic=0"].map(String::from).to_vec();
-    parameters.push(format!("rdinit={}", tools.agent.display()));
     parameters.push(format!("{HOST_LINE}=/dev/ttyS1"));
     parameters.extend([format!("tsc_early_khz={}", RATE / 1000), "tsc=reliable".into()]);
     parameters.extend(QUIRKS.map(String::from));
     parameters.extend(host.settings.kernel_parameters());
-    parameters.extend(tools.shown.clone());
     parameters.extend(host.boot.append.iter().cloned());
     parameters
-}
-
-/// The libraries of a program, with its loader; none of a static one.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let said = Command::new("ldd").arg(program).output().context("running ldd")?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    Ok(said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
-}
-
-/// Writes an archive for the kernel's first root file system; links are followed.
-fn pack(files: &BTreeSet<PathBuf>, archive: &Path) -> Result<()> {
-    let mut cpio = Command::new("cpio");
-    cpio.args(["--quiet", "-o", "-H", "newc", "-L", "-R", "0:0", "-D", "/"]);
-    cpio.stdin(Stdio::piped()).stdout(fs_err::File::create(archive)?.into_parts().0);
-    let mut cpio = cpio.spawn().context("starting cpio")?;
-    let mut list = cpio.stdin.take().context("cpio's input")?;
-    for file in files {
-        let name = file.strip_prefix("/").context("a file without a whole path")?;
-        if name != Path::new("") {
-            writeln!(list, "{}", name.display())?;
-        }
-    }
-    drop(list);
-    match cpio.wait()?.success() {
-        true => Ok(()),
-        false => bail!("cpio could not write {}", archive.display()),
-    }
 }
 
 fn finish(command: &mut Command) -> Result<()> {

@@ -5,7 +5,8 @@ use super::emulator::spawn;
 use crate::{
     accel::Accel,
     link::HOST,
-    spec::{disk_file, Backend, Clock, Emulation, HostFacts, HostSpec, Stall, Start},
+    snapshot::{load, monitor_socket},
+    spec::{disk_file, Backend, Begin, Clock, Emulation, HostFacts, HostSpec, Stall, Start},
 };
 use anyhow::{bail, Result};
 use paratick_build::{
@@ -49,6 +50,10 @@ impl Backend for Emulated {
         "lab"
     }
 
+    fn keeps(&self) -> bool {
+        true
+    }
+
     fn tools(&self, build: Option<Events>) -> Result<Tools> {
         match build {
             Some(events) => Tools::find(events),
@@ -68,8 +73,11 @@ impl Backend for Emulated {
         let mut command = Command::new(&start.command_line[0]);
         command.args(&start.command_line[1..]).stdin(Stdio::null());
         let emulator = spawn(command, start.run, start.link)?;
-        let socket = connect(&emulator, &start)?;
+        let socket = connect(&emulator, &start, &agent_socket(start.run))?;
         start.link.connect(socket)?;
+        if let Begin::Kept { state, .. } = &spec.begin {
+            load(connect(&emulator, &start, &monitor_socket(start.run))?, state)?;
+        }
         Ok(Box::new(emulator))
     }
 
@@ -113,16 +121,15 @@ fn plugin<'a>(host: &HostSpec, tools: &'a Tools) -> Option<&'a Path> {
     tools.plugin.as_deref().filter(|_| counts)
 }
 
-fn kernel_parameters(spec: &HostSpec, tools: &Tools) -> Vec<String> {
+fn kernel_parameters(spec: &HostSpec) -> Vec<String> {
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1"].map(String::from).to_vec();
-    parameters.extend(root_parameters(&tools.agent));
+    parameters.extend(root_parameters("/"));
     parameters.extend(spec.settings.kernel_parameters());
     if spec.emulation.accel.resolve() == Accel::Tcg {
         parameters.extend(EMULATED_TIME.map(String::from));
         parameters.push(EMULATED_START.into());
     }
-    parameters.extend(tools.shown.clone());
     parameters.extend(spec.boot.append.iter().cloned());
     parameters
 }
@@ -176,12 +183,35 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         }
     }
     add(&["-smp", &spec.boot.cpus.to_string()]);
-    add(&["-m", &format!("{}M", spec.boot.memory.in_mib())]);
+    let size = format!("{}M", spec.boot.memory.in_mib());
+    add(&["-m", &size]);
+    let memory = |file: &Path, share: &str| {
+        let file = escape(file);
+        format!("memory-backend-file,id=memory,size={size},mem-path={file},share={share}")
+    };
+    let initramfs = match &spec.begin {
+        Begin::Boot => &tools.initramfs,
+        Begin::ToKeep { initramfs, memory: file } => {
+            add(&["-object", &memory(file, "on")]);
+            initramfs
+        }
+        Begin::Kept { memory: file, .. } => {
+            // Pages that are written to are copied: the file stays as it is.
+            add(&["-object", &memory(file, "off"), "-incoming", "defer"]);
+            &tools.initramfs
+        }
+    };
+    if !matches!(spec.begin, Begin::Boot) {
+        add(&["-machine", "memory-backend=memory"]);
+        add(&["-chardev", &listening("monitor", &monitor_socket(run))]);
+        add(&["-mon", "chardev=monitor,mode=control"]);
+    }
     for folder in &tools.firmware {
         add(&["-L", &folder.display().to_string()]);
     }
     add(&["-kernel", &spec.boot.kernel.display().to_string()]);
-    add(&["-append", &kernel_parameters(spec, tools).join(" ")]);
+    add(&["-initrd", &initramfs.display().to_string()]);
+    add(&["-append", &kernel_parameters(spec).join(" ")]);
     let root = shared_root(Path::new("/"), "pci");
     add(&root.iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio", "-device", "virtio-serial-pci"]);
@@ -195,10 +225,9 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
     line
 }
 
-fn connect(emulator: &Kept, start: &Start) -> Result<UnixStream> {
-    let path = agent_socket(start.run);
+fn connect(emulator: &Kept, start: &Start, path: &Path) -> Result<UnixStream> {
     loop {
-        if let Ok(stream) = UnixStream::connect(&path) {
+        if let Ok(stream) = UnixStream::connect(path) {
             return Ok(stream);
         }
         if emulator.has_ended() {

@@ -66,7 +66,7 @@ impl Backend for Here {
         let from = theirs.try_clone()?;
         let thread = thread::Builder::new()
             .name("host".into())
-            .spawn(move || serve::serve(from, theirs, role, serve::ready()))?;
+            .spawn(move || serve::serve(from, theirs, role, |_| Ok(()), serve::ready()))?;
         let service = Service { connection: ours.try_clone()?, thread: Some(thread) };
         start.link.connect(ours)?;
         Ok(Box::new(service))
