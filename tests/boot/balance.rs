@@ -3,7 +3,7 @@
 
 use crate::{
     series::said,
-    support::{busy_ticks, compile, guest_on, kernel, parallel_host, sh, text, tools, PATIENCE},
+    support::{busy_ticks, compile, kernel, pair, parallel_spec, sh, text, tools, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
@@ -23,9 +23,9 @@ const WORK: [&str; 7] =
 const TURNS_MS: &str = "20000";
 
 fn recorded(policy: &str) -> GuestWakeups {
-    let host = parallel_host(CPUS);
     let policy = format!("lab_ilb.policy={policy}");
-    let guest = guest_on(&host, kernel(), CPUS, "tickless-stop", &[&policy]);
+    let host = parallel_spec(CPUS);
+    let (host, guest) = pair(host, kernel(), CPUS, "tickless-stop", &[&policy]);
     let agent = tools().agent.display().to_string();
     let command = [&[agent.as_str()], &WORK[..], &[TURNS_MS]].concat();
     let command: Vec<String> = command.into_iter().map(String::from).collect();
@@ -103,12 +103,12 @@ const SPREAD_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/ba
 const SPREAD: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spread");
 
 /// A guest in `paratick` whose busy CPUs balance for idle ones, or kick one of them.
-fn guest_that(host: &Host, cpus: u32, balances: bool, append: &[&str]) -> Guest {
-    let guest = guest_on(host, kernel(), cpus, "paratick", append);
+fn guest_that(cpus: u32, balances: bool, append: &[&str]) -> (Host, Guest) {
+    let (host, guest) = pair(parallel_spec(cpus), kernel(), cpus, "paratick", append);
     let feature = if balances { "VIRTUAL_TICK_ILB" } else { "NO_VIRTUAL_TICK_ILB" };
     let switch = format!("echo {feature} >/sys/kernel/debug/sched/features");
     assert_eq!(guest.exec(sh(&switch)).unwrap().code, 0);
-    guest
+    (host, guest)
 }
 
 /// Counts kicks of idle CPUs for a while, in which one CPU computes.
@@ -123,16 +123,14 @@ const KICKS: &str = r"
 /// A CPU with one task looks for load to balance in its tick, and finds none.
 #[test]
 fn no_idle_cpu_is_woken_to_look_for_load() {
-    let host = parallel_host(2);
     let kicks = [false, true].map(|balances| {
-        let guest = guest_that(&host, 2, balances, &[]);
+        let (host, guest) = guest_that(2, balances, &[]);
         let kicks: u64 = said(&guest, KICKS).parse().unwrap();
         let causes = busy_ticks(&host, &guest).causes;
         println!("busy CPUs balance: {balances}; {kicks} kicks, {causes:?}");
         guest.shutdown().unwrap();
         kicks
     });
-    host.shutdown().unwrap();
     // A tick may find something more urgent than that task.
     assert!(kicks[0] >= 10 && kicks[1] * 10 <= kicks[0], "{kicks:?}");
 }
@@ -140,8 +138,7 @@ fn no_idle_cpu_is_woken_to_look_for_load() {
 /// Where softirqs are threads, the one that balances would be load to be moved away.
 #[test]
 fn threaded_softirqs_move_no_lone_task() {
-    let host = parallel_host(3);
-    let guest = guest_that(&host, 3, true, &["threadirqs"]);
+    let (host, guest) = guest_that(3, true, &["threadirqs"]);
     let line = "for i in 1 2; do while :; do :; done & all=\"$all $!\"; done; sleep 0.3; \
         moved() { cat $(for p in $all; do echo /proc/$p/sched; done) | \
         awk '/nr_migrations/ { sum += $3 } END { print sum }'; }; \
@@ -157,9 +154,8 @@ fn threaded_softirqs_move_no_lone_task() {
 #[test]
 fn load_that_can_be_balanced_is() {
     compile(SPREAD_C, SPREAD);
-    let host = parallel_host(3);
     let medians = [false, true].map(|balances| {
-        let guest = guest_that(&host, 3, balances, &[]);
+        let (_host, guest) = guest_that(3, balances, &[]);
         let result = guest.exec(sh(&format!("{SPREAD} 7"))).unwrap();
         assert_eq!(result.code, 0);
         let out = text(&result.stdout);
@@ -169,7 +165,6 @@ fn load_that_can_be_balanced_is() {
         guest.shutdown().unwrap();
         times[times.len() / 2]
     });
-    host.shutdown().unwrap();
     let [kicked, balanced] = medians;
     assert!(balanced <= kicked + 2 * TICK_NS, "{balanced}, {kicked}");
 }

@@ -3,7 +3,7 @@
 //! told to leave it unused, on a host with the series.  Here it is held against the kernel
 //! without, on a host without: the same work must cost the same exits, of each cause.
 
-use crate::support::{base_kernel, guest_on, host_for, kernel, workload};
+use crate::support::{base_kernel, host_spec, kernel, pair, workload};
 use paratick_core::cause::Cause;
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -18,10 +18,10 @@ type Medians = BTreeMap<(&'static str, Cause), u64>;
 
 /// On a host and in guests with this kernel.
 fn exits_with(image: PathBuf) -> Medians {
-    let host = host_for(image.clone(), 2, &[]);
+    let spec = host_spec(image.clone(), 2, &[]);
     let mut medians = Medians::new();
     for vcpus in [1, 2] {
-        let guest = guest_on(&host, image.clone(), vcpus, "tickless", &[]);
+        let (host, guest) = pair(spec.clone(), image.clone(), vcpus, "tickless", &[]);
         for (name, work, _) in WORK.into_iter().filter(|(.., on)| *on == vcpus) {
             let runs: Vec<_> = (0..RUNS)
                 .map(|_| workload(&host, &guest, name, &["--work", work]).causes)
@@ -35,7 +35,6 @@ fn exits_with(image: PathBuf) -> Medians {
         }
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
     medians
 }
 

@@ -5,7 +5,7 @@
 use crate::{
     halt_until::{compile_timers, late},
     series::said,
-    support::{compile, guest_on, host_for, kernel, mode, PATIENCE},
+    support::{compile, host_spec, kernel, mode, pair, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
@@ -15,7 +15,6 @@ use paratick_core::{
     results::{self, Results, Sample},
     wakeups::{GuestWakeups, Late, Timer, What},
 };
-use paratick_machine::host::Host;
 use std::{
     fs,
     process::{Command, Stdio},
@@ -82,15 +81,14 @@ pub fn all_late(guest: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> (u64, u64)
 fn no_timer_is_later_than_its_window() {
     compile_timers();
     compile(TICKER_C, TICKER);
-    let host = host_for(kernel(), 2, &[]);
     for vcpus in [1, 2] {
-        in_windows(&host, vcpus);
+        in_windows(vcpus);
     }
-    host.shutdown().unwrap();
 }
 
-fn in_windows(host: &Host, vcpus: u32) {
-    let guest = guest_on(host, kernel(), vcpus, "paratick+coalesce", &[]);
+fn in_windows(vcpus: u32) {
+    let spec = host_spec(kernel(), 2, &[]);
+    let (host, guest) = pair(spec, kernel(), vcpus, "paratick+coalesce", &[]);
     assert_eq!(said(&guest, &format!("cat {STATE}/halt_window")), "on");
 
     // Tasks of the real-time class allow nothing.
@@ -102,7 +100,7 @@ fn in_windows(host: &Host, vcpus: u32) {
         let load = Load { command, ..Load::default() };
         let side = Sides { host: false, guest: true };
         let time = Duration::from_secs(20);
-        let recorded = record(host, &guest, side, time, load, PATIENCE).unwrap();
+        let recorded = record(&host, &guest, side, time, load, PATIENCE).unwrap();
         recorded.guest.expect("the guest's side")
     };
     let woken = recorded(&command);
@@ -129,8 +127,13 @@ fn in_windows(host: &Host, vcpus: u32) {
 
 #[test]
 fn a_host_told_not_to_offers_no_windows() {
-    let host = host_for(kernel(), 2, &["kvm.halt_window=0"]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &["halt-window"]);
+    let (host, guest) = pair(
+        host_spec(kernel(), 2, &["kvm.halt_window=0"]),
+        kernel(),
+        2,
+        "paratick",
+        &["halt-window"],
+    );
     let look = format!("cat {STATE}/halt_until_active; ls {STATE} | grep -c halt_window || true");
     assert_eq!(said(&guest, &look), "0-1\n0");
     guest.shutdown().unwrap();

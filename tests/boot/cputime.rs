@@ -2,7 +2,7 @@
 //! Does the scheduler tick see the CPU time that guests use?  It samples it, on hosts and guests
 //! that sleep and wake at all times.
 
-use crate::support::{guest_on, host_for, kernel, workload, Measured};
+use crate::support::{host_spec, kernel, pair, workload, Measured};
 
 /// Busy and asleep, in us, and by how many percent the sleeps vary.
 const MIXES: [(u32, u32, u32); 7] = [
@@ -39,8 +39,7 @@ fn busy_percent(measured: &Measured) -> (f64, f64) {
 /// fifth, the mean of all is not.
 #[test]
 fn a_guest_that_computes_and_sleeps_gets_the_ticks_that_its_time_is_worth() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "paratick", &[]);
     let mut sums = [0.0, 0.0];
     for (busy, sleep, jitter) in MIXES {
         let [busy, sleep, jitter] = [busy, sleep, jitter].map(|number| number.to_string());
@@ -68,8 +67,7 @@ fn a_guest_that_computes_and_sleeps_gets_the_ticks_that_its_time_is_worth() {
 
 #[test]
 fn time_spent_polling_is_counted_once() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "paratick+poll", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "paratick+poll", &[]);
     for sleep in ["150", "1000", "3000"] {
         // Without jitter, 250 µs go into a tick 16 times: it would always meet the same phase.
         let options = ["--work", "4000", "--busy-us", "100", "--sleep-us", sleep, "--jitter", "20"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The emulator's patches, proved: each test fails without the effect of its own.
 
-use crate::support::{guest_on, kernel, sh, text, tools, workload};
+use crate::support::{kernel, pair, sh, text, tools, workload};
 use assert_cmd::Command;
 use paratick_core::{cause::Cause, size::Size};
 use paratick_machine::{backend::EMULATED, host::Host, spec::HostSpec};
@@ -53,8 +53,7 @@ fn busy(vcpus: u32, parallel_clock: bool) -> Busy {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(512));
     spec.emulation.parallel_clock = parallel_clock;
     spec.emulation.count_world_switches = true;
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    let guest = guest_on(&host, kernel(), vcpus, "tickless", &[]);
+    let (host, guest) = pair(spec, kernel(), vcpus, "tickless", &[]);
     let measured = workload(&host, &guest, "cpu", &["--work", "50"]);
     let windows = guest.windows().unwrap();
     let ticks = windows[0].cause(Cause::Expiry);
@@ -116,8 +115,7 @@ fn with_the_parallel_clock_busy_cpus_do_not_shorten_each_other_s_ticks() {
 fn a_wake_up_between_sti_and_hlt_is_not_lost() {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(512));
     spec.emulation.parallel_clock = true;
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    let guest = guest_on(&host, kernel(), 4, "paratick", &[]);
+    let (host, guest) = pair(spec, kernel(), 4, "paratick", &[]);
     let once = || {
         let measured = workload(&host, &guest, "finelock", &["--work", "500"]);
         measured.report("duration_ns") as f64 / 1e6

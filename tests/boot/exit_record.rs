@@ -3,7 +3,7 @@
 
 use crate::{
     noise::quiet_pair,
-    support::{base_kernel, guest_on, host_for, kernel, sh, text, tools, workload},
+    support::{base_kernel, host_spec, kernel, pair, sh, text, tools, workload},
 };
 use paratick_bench::noise::NoiseRecorder;
 use paratick_core::noise::{Absence, Class};
@@ -196,8 +196,7 @@ fn a_look_of_the_scheduler_s_is_no_hardware_noise() {
 #[test]
 fn without_a_record_osnoise_is_as_it_was() {
     for (image, append) in [(base_kernel(), vec![]), (kernel(), vec!["no-exit-record"])] {
-        let host = host_for(image, 1, &[]);
-        let guest = guest_on(&host, kernel(), 1, "tickless", &append);
+        let (host, guest) = pair(host_spec(image, 1, &[]), kernel(), 1, "tickless", &append);
         let trace = osnoise(&guest);
         let gaps = trace.lines().filter(|line| stamp(line, "sample_threshold").is_some());
         let hardware = gaps.filter(|line| line.ends_with("interference 0")).count();
@@ -212,8 +211,7 @@ fn without_a_record_osnoise_is_as_it_was() {
 /// A VMM that does not know the MSR restores a guest without it.
 #[test]
 fn a_record_that_was_lost_is_asked_for_again() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     let script =
         "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
         mknod /tmp/msr c 202 0 && echo osnoise >current_tracer && sleep 1 && \
@@ -310,8 +308,7 @@ fn agrees(exit: &Exit, seen: &Absence) -> u64 {
 /// The event of the series and the BPF programs for stock hosts, in the same run.
 #[test]
 fn the_host_s_event_and_its_bpf_twin_agree_in_each_of_10_000_exits() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "tickless", &[]);
     let on = "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; cd /sys/kernel/tracing && \
         echo mono >trace_clock && echo 32768 >buffer_size_kb && \
         echo 1 >events/kvm/kvm_exit_parts/enable";

@@ -3,7 +3,7 @@
 
 use crate::{
     series::said,
-    support::{compile, guest_on, host_for, kernel, sh, slowness, text, workload, Measured},
+    support::{compile, host_spec, kernel, pair, sh, slowness, text, workload, Measured},
 };
 use paratick_core::cause::Cause;
 use paratick_machine::guest::Guest;
@@ -51,9 +51,9 @@ pub fn timer_caused(measured: &Measured) -> u64 {
 
 #[test]
 fn no_timer_of_a_workload_costs_an_exit() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     let measure = |mode| {
-        let guest = guest_on(&host, kernel(), 2, mode, &[]);
+        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
         let all = ["idle", "cpu", "pingpong", "barrier", "sleep"];
         let measured = all.map(|name| (name, workload(&host, &guest, name, &[])));
         guest.shutdown().unwrap();
@@ -69,13 +69,12 @@ fn no_timer_of_a_workload_costs_an_exit() {
     assert!(sleeps.exits * 10 <= sleeps.report("work") * 11, "{sleeps:?}");
     // Of one run each: 33 to 49 for 86 to 152.
     assert!(after[0].1.exits < before[0].1.exits, "idle");
-    host.shutdown().unwrap();
 }
 
 #[test]
 fn timers_are_as_late_as_without_it() {
     compile_timers();
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     let waits = [
         "2000 nanosleep",
         "1000 timerfd",
@@ -89,7 +88,7 @@ fn timers_are_as_late_as_without_it() {
         "1000 nanosleep slow",
     ];
     let measure = |mode| {
-        let guest = guest_on(&host, kernel(), 2, mode, &[]);
+        let (_host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
         let measured = waits.map(|wait| late(&guest, "", wait));
         guest.shutdown().unwrap();
         measured
@@ -102,7 +101,6 @@ fn timers_are_as_late_as_without_it() {
         assert!(after.percentile(98) <= limit, "{wait}: {} of {limit}", after.percentile(98));
         assert!(after.most() <= before.most() + TICK_US, "{wait}: {}", after.most());
     }
-    host.shutdown().unwrap();
 }
 
 /// Says that no delay is allowed, for as long as the program runs.
@@ -111,25 +109,23 @@ const NO_LATENCY: &str = r"exec 3>/dev/cpu_dma_latency; printf '\0\0\0\0' >&3; "
 #[test]
 fn timers_are_on_time_where_idle_cpus_poll() {
     compile_timers();
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     for (mode, append, before) in
         [("paratick+poll", &[][..], &["", NO_LATENCY][..]), ("paratick", &["idle=poll"], &[""])]
     {
-        let guest = guest_on(&host, kernel(), 2, mode, append);
+        let (_host, guest) = pair(spec.clone(), kernel(), 2, mode, append);
         for before in before {
             let late = late(&guest, before, "300 nanosleep");
             assert!(late.percentile(95) <= 100.0 && late.most() <= TICK_US, "{mode} {before}");
         }
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
 }
 
 #[test]
 fn timers_go_on_when_ticks_end_on_a_busy_cpu() {
     compile_timers();
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     let late = late(&guest, "", "400 nanosleep busy lost");
     assert!(late.percentile(95) <= 100.0 * f64::from(slowness()) && late.most() <= 60.0 * TICK_US);
     assert_eq!(said(&guest, &format!("cat {STATE}/active")), "0-1");
@@ -149,8 +145,7 @@ const SWITCH: &str = r#"
 #[test]
 fn it_can_be_switched_and_no_timer_is_lost() {
     compile_timers();
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     let switch = |to: &str| said(&guest, &format!("cd {STATE}; echo {to} >halt_until; {LOOK}"));
     assert_eq!(said(&guest, &format!("cd {STATE}; {LOOK}")), "on 0-1 0-1");
     assert_eq!(switch("off"), "off  0-1");
@@ -168,8 +163,13 @@ fn without_it_guests_have_their_ticks_and_program_their_timers() {
     let asked = format!("cat {STATE}/active; ls {STATE} | grep -c halt_until");
     for (host_append, append) in [("kvm.halt_until=0", ""), ("", "no-halt-until")] {
         let words = |word: &'static str| if word.is_empty() { vec![] } else { vec![word] };
-        let host = host_for(kernel(), 2, &words(host_append));
-        let guest = guest_on(&host, kernel(), 2, "paratick", &words(append));
+        let (host, guest) = pair(
+            host_spec(kernel(), 2, &words(host_append)),
+            kernel(),
+            2,
+            "paratick",
+            &words(append),
+        );
         assert_eq!(said(&guest, &format!("{asked} || true")), "0-1\n0");
         let sleeps = workload(&host, &guest, "sleep", &[]);
         assert!(sleeps.exits > 2500, "{}", sleeps.exits);

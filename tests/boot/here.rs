@@ -2,7 +2,7 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{guest_on, host_for, kernel, sh, text, tools, PATIENCE};
+use crate::support::{host_spec, kernel, pair, sh, text, tools, PATIENCE};
 use paratick_core::{results, size::Size};
 use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, spec::HostSpec};
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 fn machine() -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
     spec.emulation.count_world_switches = true;
-    Host::boot(spec, &tools(), &mut |_| {}).unwrap()
+    Host::resume(spec, &tools(), &mut |_| {}).unwrap()
 }
 
 /// What `paratick` prints on this machine, whose disk nobody can write to.
@@ -87,8 +87,7 @@ fn a_bench_measures_on_the_machine(machine: &Host) {
 /// One table after the other, until it is interrupted; on a terminal each takes the other's place.
 #[test]
 fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
     let top = format!("{program} idle --host here --top --time 1s");
     let line = format!(

@@ -3,7 +3,7 @@
 
 use crate::{
     series::said,
-    support::{check_tick_rate, guest_on, host_for, kernel},
+    support::{check_tick_rate, host_spec, kernel, pair},
 };
 use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
 use std::path::PathBuf;
@@ -21,16 +21,16 @@ fn kernel_at(hz: u32) -> PathBuf {
 }
 
 #[test]
+#[ignore = "builds two kernels with other tick rates, 20 minutes"]
 fn a_busy_vcpu_gets_the_ticks_of_its_own_rate_on_a_host_of_another() {
-    for (host_hz, rates) in [(1000, &[1000, 250][..]), (250, &[1000])] {
-        let host = host_for(kernel_at(host_hz), 1, &[]);
+    for (host_hz, rates) in [(1000, &[1000, 250][..]), (250, &[1000, 100])] {
+        let spec = host_spec(kernel_at(host_hz), 1, &[]);
         for hz in rates {
-            let guest = guest_on(&host, kernel_at(*hz), 1, "paratick", &[]);
-            assert_eq!(said(&guest, "uname -r").ends_with("-hz1000"), *hz == 1000);
+            let (host, guest) = pair(spec.clone(), kernel_at(*hz), 1, "paratick", &[]);
+            let named = said(&guest, "uname -r").ends_with(&format!("-hz{hz}"));
+            assert_eq!(named, *hz != 250);
             assert_eq!(check_tick_rate(&host, &guest), u64::from(*hz), "{host_hz}");
             guest.shutdown().unwrap();
         }
-        // Their consoles were clean: a warning there is an error of these.
-        host.shutdown().unwrap();
     }
 }

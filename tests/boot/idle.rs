@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is each exit of an idle guest charged to what caused it?
 
-use crate::support::{base_kernel, compile, guest_on, host_for, kernel, PATIENCE};
+use crate::support::{base_kernel, compile, host_spec, kernel, pair, PATIENCE};
 use paratick_bench::{
     noise::Sides,
     wakeups::{record, Load},
@@ -73,8 +73,7 @@ fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
 fn who_wakes_a_guest_is_named_with_its_exits() {
     compile(PROGRAM, TICKER);
     for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick")] {
-        let host = host_for(image.clone(), 2, &[]);
-        let guest = guest_on(&host, image, 2, mode, &[]);
+        let (host, guest) = pair(host_spec(image.clone(), 2, &[]), image, 2, mode, &[]);
         let Found { offenders, .. } = recorded(&host, &guest, &[TICKER, "50000000", "1"], None);
         let ticker = of_program(&offenders, "ticker");
         let Source::Timer { timer } = &ticker.source else { panic!("{ticker:?}") };
@@ -102,8 +101,7 @@ fn who_wakes_a_guest_is_named_with_its_exits() {
 #[test]
 fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
     compile(PROGRAM, TICKER);
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     let argv = [TICKER, "50000000", "1", "pass"];
     let Found { offenders, .. } = recorded(&host, &guest, &argv, None);
     let ticker = of_program(&offenders, "ticker");
@@ -121,10 +119,10 @@ fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
 #[test]
 fn what_slack_saves_is_predicted() {
     compile(PROGRAM, TICKER);
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     for mode in ["tickless", "paratick"] {
         let found = |slack| {
-            let guest = guest_on(&host, kernel(), 2, mode, &[]);
+            let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
             // The same slack that programs have: 50 us.
             let found = recorded(&host, &guest, &[TICKER, "50000000"], slack);
             guest.shutdown().unwrap();
@@ -138,7 +136,6 @@ fn what_slack_saves_is_predicted() {
         assert_close(saving.predicted_expiries as f64, counted, 0.15);
         assert_close(saving.predicted_exits, sums.all_exits(), 0.15);
     }
-    host.shutdown().unwrap();
 }
 
 /// What the rest of the guest does differs from boot to boot.
@@ -150,12 +147,12 @@ fn assert_close(predicted: f64, counted: u64, share: f64) {
 /// Nothing runs in it but its kernel: what ends most of that is found, predicted, and counted.
 #[test]
 fn what_settings_end_and_a_mode_saves_is_predicted() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     let [watchdog, compaction] =
         ["boot:tsc=nowatchdog", "sysctl:vm.compaction_proactiveness=0"].map(|knob| knob.parse());
     let knobs: Vec<Knob> = vec![watchdog.unwrap(), compaction.unwrap()];
     let found = |mode: &str, append: &[&str], knobs: &[Knob]| {
-        let guest = guest_on(&host, kernel(), 2, mode, append);
+        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, append);
         let found = recorded_with(&host, &guest, Load { knobs, ..Load::default() }, LONG);
         guest.shutdown().unwrap();
         found
@@ -176,19 +173,18 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     println!("{trial:?}; counted {counted}");
     assert!(counted * 2 < trial.exits, "{trial:?}");
     assert_close((trial.exits - predicted) as f64, trial.exits - counted, 0.15);
-    host.shutdown().unwrap();
 }
 
 /// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.
 /// Who had been served with it then needs wake-ups and IPIs of its own.
 #[test]
 fn what_deferring_and_rounding_a_timer_save_is_predicted() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     let found = |knob: Option<&Knob>| {
         let mut append = vec!["lab_sampler.period_us=46083".to_string()];
         append.extend(knob.into_iter().flat_map(|knob| knob.parameters().unwrap()));
         let append: Vec<&str> = append.iter().map(String::as_str).collect();
-        let guest = guest_on(&host, kernel(), 2, "tickless-stop", &append);
+        let (host, guest) = pair(spec.clone(), kernel(), 2, "tickless-stop", &append);
         let found = recorded_with(&host, &guest, Load::default(), LONG);
         guest.shutdown().unwrap();
         found
@@ -203,7 +199,6 @@ fn what_deferring_and_rounding_a_timer_save_is_predicted() {
         assert!(saved * 3 > trial.exits, "{trial:?}");
         assert_close(saved as f64, trial.exits - counted, 0.15);
     }
-    host.shutdown().unwrap();
 }
 
 /// Exits for the watchdog of the TSC and for kcompactd.

@@ -52,12 +52,20 @@ fn console(host: &Host, append: &[&str]) -> String {
     fs::write(&init, script).unwrap();
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
     let mut spec = GuestConfig::new(kernel(), 2, Size::mib(512), mode("paratick"));
-    // The last one counts.
-    spec.append = vec![format!("init={}", init.display())];
+    spec.append = vec![
+        "root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose".into(),
+        format!("ro init={}", init.display()),
+    ];
     spec.append.extend(append.iter().map(|word| word.to_string()));
     let places = EMULATED.places(host.run_folder());
+    let mut line = command_line(spec, &tools, &places);
+    // Its root is the machine's from the start.
+    let initrd = line.iter().position(|word| word == "-initrd").unwrap();
+    line.drain(initrd..initrd + 2);
+    let machine = format!("path={},", places.machine.display());
+    let share = format!("path={},", places.machine.parent().unwrap().display());
     let quoted: Vec<String> =
-        command_line(spec, &tools, &places).iter().map(|word| format!("'{word}'")).collect();
+        line.iter().map(|word| format!("'{}'", word.replace(&share, &machine))).collect();
     let line = format!("mkdir -p /run/paratick/guest1; timeout 1000 {}", quoted.join(" "));
     let result = host.exec(sh(&line)).unwrap();
     let console = text(&result.stdout);

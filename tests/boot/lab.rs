@@ -61,6 +61,17 @@ fn paratick_and_its_cache_may_lie_in_tmp() {
 }
 
 #[test]
+fn a_command_can_run_on_the_host_where_it_may_start_a_vmm() {
+    let line = "hostname; test -w /dev/kvm && ls /sys/module | grep -x kvm_amd; cat; exit 3";
+    lab_run(&["--in", "host"], &["sh", "-c", line])
+        .write_stdin("from in\n")
+        .assert()
+        .code(3)
+        .stdout("paratick-host\nkvm_amd\nfrom in\n")
+        .stderr("");
+}
+
+#[test]
 fn a_command_that_hangs_is_stopped_at_its_limit() {
     let options = ["--timeout", "3s"];
     let assert = lab_run(&options, &["sh", "-c", "while :; do :; done"]).assert();
@@ -71,13 +82,13 @@ fn a_command_that_hangs_is_stopped_at_its_limit() {
 #[test]
 fn a_panic_is_shown_and_says_whose_it_is() {
     for (options, place) in [
-        (["--append", "init=/bin/false"], "guest 1"),
-        (["--host-append", "init=/bin/false"], "host"),
+        (["--append", "rdinit=/nothing"], "guest 1"),
+        (["--host-append", "rdinit=/nothing"], "host"),
     ] {
         let begun = Instant::now();
         let assert = lab_run(&options, &["true"]).assert().code(69);
         let error = text(&assert.get_output().stderr);
-        assert!(error.contains("Attempted to kill init"), "{error}");
+        assert!(error.contains("Unable to mount root"), "{error}");
         assert!(error.contains(&format!("console of the {place}")), "{error}");
         // Seen, and not waited out.
         assert!(begun.elapsed() < Duration::from_secs(100));
@@ -169,7 +180,7 @@ fn a_command_that_is_not_there_is_an_error(pair: &Pair) {
 fn several_guests_share_a_host() {
     let memory = Size::mib(256);
     let host = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(1024));
-    let host = Host::boot(host, &tools(), &mut |_| {}).unwrap();
+    let host = Host::resume(host, &tools(), &mut |_| {}).unwrap();
     let names = ["periodic", "tickless", "tickless-stop", "paratick"];
     let guests: Vec<_> = names
         .into_iter()

@@ -2,7 +2,7 @@
 //! Learned windows, halt by halt, of the guest and of the host: is each limit what the replay makes
 //! of the halts before it?
 
-use crate::support::{guest_on, host_for, kernel, sh, text, workload};
+use crate::support::{guest_on, host_for, host_spec, kernel, pair, sh, text, workload};
 use paratick_core::halts::{known, Window};
 use std::collections::BTreeMap;
 
@@ -61,9 +61,9 @@ fn follow(trace: &str, cost: u32) -> Reasons {
 
 #[test]
 fn each_limit_of_the_guest_is_the_replayed_one() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     let traced = ["trace_event=power:guest_halt_poll_window", "trace_buf_size=16M"];
-    let guest = guest_on(&host, kernel(), 2, "paratick+learn", &traced);
+    let (host, guest) = pair(spec.clone(), kernel(), 2, "paratick+learn", &traced);
     for (name, work) in WORKLOADS {
         workload(&host, &guest, name, &["--work", work]);
     }
@@ -75,7 +75,6 @@ fn each_limit_of_the_guest_is_the_replayed_one() {
     println!("{cost} ns, {reasons:?}");
     assert!(reasons["window"] > 1_000, "{reasons:?}");
     guest.shutdown().unwrap();
-    host.shutdown().unwrap();
 }
 
 /// Follows the halts of each vCPU since it was made.

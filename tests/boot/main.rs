@@ -29,6 +29,7 @@ mod selftest;
 mod series;
 mod shared;
 mod slack;
+mod snapshot;
 mod soak;
 mod spared;
 mod support;

@@ -2,7 +2,7 @@
 //! Does every moment that a guest loses have a name, and is it the right one?
 
 use crate::support::{
-    base_kernel, compile, guest_on, host_for, kernel, mode, sh, text, tools, PATIENCE,
+    base_kernel, compile, host_spec, kernel, mode, pair, resumed, sh, text, tools, PATIENCE,
 };
 use paratick_bench::noise::{
     quiet, quiet_host, record_beside, sample_on, Beside, Interrupted, NoiseRecorder, Recorded,
@@ -83,9 +83,7 @@ pub fn quiet_pair(
     let mut spec = HostSpec::for_guests(EMULATED, image.clone(), vcpus, Size::mib(1024));
     let mut config = GuestConfig::new(image, vcpus, Size::mib(512), mode(mode_name));
     quiet(&mut spec, &mut config, stalls);
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    let guest = host.start_guest(config).unwrap();
-    (host, guest)
+    resumed(spec, config)
 }
 
 fn gaps_with(book: &Ledger, is: impl Fn(&Source) -> bool) -> usize {
@@ -189,11 +187,10 @@ fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
     {
         let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 2, Size::mib(1024));
         quiet_host(&mut spec);
-        let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
         for name in modes {
             let mut config = GuestConfig::new(image.clone(), 2, Size::mib(512), mode(name));
             config.unpinned = true;
-            let guest = host.start_guest(config).unwrap();
+            let (host, guest) = resumed(spec.clone(), config);
             let agent = tools().agent.display().to_string();
             let chores: Vec<String> =
                 [&agent, "workload", "chores", "--threads", "4"].map(String::from).into();
@@ -217,7 +214,6 @@ fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
             assert_eq!(writes > 0, *name == "paratick", "{name}");
             guest.shutdown().unwrap();
         }
-        host.shutdown().unwrap();
     }
 }
 
@@ -305,8 +301,7 @@ fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
         spec.boot.append.extend(Isolation::Both.host_parameters(2));
         config.append.extend(Isolation::Both.guest_parameters(2));
         config.append.push("tsc=nowatchdog".into());
-        let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-        let guest = host.start_guest(config).unwrap();
+        let (host, guest) = resumed(spec, config);
         host.start::<NoiseRecorder>().unwrap();
         // It is given a second to get going, and half a one to end.
         let work = format!(
@@ -338,8 +333,7 @@ fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
 /// osnoise knows the vector: it would book each tick as hardware noise otherwise.
 #[test]
 fn a_virtual_tick_is_no_hardware_noise() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "paratick-ticks", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "paratick-ticks", &[]);
     let (recorded, book) = sampled(&host, &guest, 2);
     let gaps = recorded.guest.unwrap().gaps;
     let ticks = |kind: &dyn Fn(&str) -> bool| {
@@ -358,8 +352,7 @@ fn a_virtual_tick_is_no_hardware_noise() {
 /// Another task on the vCPU's pCPU is found by its name, and so is each of its turns.
 #[test]
 fn who_takes_the_pcpu_is_named() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     let pcpu = guest.pins()[0].to_string();
     let turn = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); done; sleep 0.05";
     let script = format!(
@@ -390,8 +383,7 @@ fn who_takes_the_pcpu_is_named() {
 fn a_cpuid_is_light_and_a_port_of_the_vmm_is_heavy() {
     const ROUNDS: usize = 1_000;
     compile(PROGRAM, EXITS);
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     host.start::<NoiseRecorder>().unwrap();
     let argv = [EXITS, &ROUNDS.to_string()];
     let result = guest.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();

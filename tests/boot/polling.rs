@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Halt polling on the host and in the guest: the rule as it was, and learned windows.
 
-use crate::support::{guest_on, host_for, kernel, sh, text, workload};
+use crate::support::{host_spec, kernel, pair, sh, text, workload};
 use paratick_machine::{guest::Guest, host::Host};
 
 const KVM: &str = "/sys/module/kvm/parameters";
@@ -104,8 +104,7 @@ fn follows_the_ladder(halts: &[Halt], max: u64, floor: u64) {
 
 #[test]
 fn the_host_polls_by_the_old_rule_or_by_what_it_has_learned() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
 
     // Off, as by default: the old rule, in each value.
     for max in [50_000, 120_000, 400_000] {
@@ -153,8 +152,7 @@ fn the_host_polls_by_the_old_rule_or_by_what_it_has_learned() {
 
 #[test]
 fn the_three_floors_of_the_old_rule_are_told_apart() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     for floor in [0, 1, 2] {
         // Up the ladder, by halts that are shorter than this, and down by the same, which are
         // longer than that.
@@ -184,8 +182,7 @@ fn says(guest: &Guest, name: &str) -> String {
 
 #[test]
 fn a_guest_polls_for_what_is_short_and_halts_at_once_for_what_is_long() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &LEARN);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &LEARN);
     let cost: u64 = says(&guest, "guest_halt_poll_cost_ns").parse().unwrap();
     assert!((5_000..200_000).contains(&cost), "{cost}");
 

@@ -4,7 +4,7 @@
 use crate::{
     noise::{quiet_pair, sampled},
     series::said,
-    support::{check_tick_rate, guest_on, host_for, kernel},
+    support::{check_tick_rate, host_spec, kernel, pair},
 };
 use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
 use std::path::PathBuf;
@@ -18,8 +18,7 @@ fn realtime_kernel() -> PathBuf {
 #[test]
 #[ignore = "builds a PREEMPT_RT kernel, 20 minutes"]
 fn a_real_time_guest_has_virtual_ticks() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, realtime_kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), realtime_kernel(), 2, "paratick", &[]);
     assert!(said(&guest, "uname -v").contains("PREEMPT_RT"));
     check_tick_rate(&host, &guest);
     guest.shutdown().unwrap();
@@ -29,8 +28,7 @@ fn a_real_time_guest_has_virtual_ticks() {
 #[test]
 #[ignore = "builds a PREEMPT_RT kernel, 20 minutes"]
 fn a_real_time_host_gives_virtual_ticks_and_its_noise_adds_up() {
-    let host = host_for(realtime_kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(realtime_kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     check_tick_rate(&host, &guest);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

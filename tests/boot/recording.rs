@@ -4,7 +4,7 @@
 use crate::{
     noise::quiet_pair,
     support::{
-        base_kernel, compile, guest_on, host_for, kernel, sh, text, workload, Measured, PATIENCE,
+        base_kernel, compile, host_spec, kernel, pair, sh, text, workload, Measured, PATIENCE,
     },
 };
 use paratick_bench::noise::{NoiseRecorder, OsnoiseRecorder};
@@ -81,8 +81,7 @@ fn cpuid(guest: &Guest) -> [u64; 2] {
 fn what_recording_costs_an_exit() {
     compile(PROGRAM, CPUIDS);
     let pair = |image, append: &[&str]| {
-        let host = host_for(image, 1, append);
-        let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+        let (host, guest) = pair(host_spec(image, 1, append), kernel(), 1, "tickless", &[]);
         (host, guest)
     };
     let (host, guest) = pair(base_kernel(), &[]);

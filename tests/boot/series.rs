@@ -2,7 +2,7 @@
 //! What the kernel series promises: who gets virtual ticks, how many, and when they end.
 
 use crate::support::{
-    base_kernel, busy_ticks, guest_on, host_for, kernel, sh, text, workload, Measured,
+    base_kernel, busy_ticks, host_spec, kernel, pair, sh, text, workload, Measured,
 };
 use paratick_machine::{guest::Guest, host::Host};
 use std::ops::RangeInclusive;
@@ -36,11 +36,11 @@ pub fn has_only_its_own_ticks(host: &Host, guest: &Guest) -> Measured {
 fn only_a_patched_guest_on_a_patched_host_gets_virtual_ticks() {
     for host_kernel in [kernel(), base_kernel()] {
         let patched_host = host_kernel == kernel();
-        let host = host_for(host_kernel, 1, &[]);
+        let spec = host_spec(host_kernel, 1, &[]);
         let mut stock = None;
         for guest_kernel in [base_kernel(), kernel()] {
             let patched = guest_kernel == kernel();
-            let guest = guest_on(&host, guest_kernel, 1, "paratick", &[]);
+            let (host, guest) = pair(spec.clone(), guest_kernel, 1, "paratick", &[]);
             assert_eq!(said(&guest, "uname -r").ends_with("-paratick"), patched);
             if patched && patched_host {
                 let measured = busy_ticks(&host, &guest);
@@ -60,16 +60,15 @@ fn only_a_patched_guest_on_a_patched_host_gets_virtual_ticks() {
             }
             guest.shutdown().unwrap();
         }
-        host.shutdown().unwrap();
     }
 }
 
 #[test]
 fn a_busy_vcpu_gets_its_ticks_and_its_times_are_those_of_tickless() {
-    let host = host_for(kernel(), 1, &[]);
+    let spec = host_spec(kernel(), 1, &[]);
     let mut times = Vec::new();
     for mode in ["tickless", "paratick"] {
-        let guest = guest_on(&host, kernel(), 1, mode, &[]);
+        let (host, guest) = pair(spec.clone(), kernel(), 1, mode, &[]);
         if mode == "paratick" {
             let alone = busy_ticks(&host, &guest);
             assert!(PROMISED.contains(&alone.report("virtual_ticks")), "{alone:?}");
@@ -91,15 +90,14 @@ fn a_busy_vcpu_gets_its_ticks_and_its_times_are_those_of_tickless() {
     let [ran, user, system, idle] = sleeping;
     assert!((user + system - ran).abs() <= 5.0, "{sleeping:?}");
     assert!((100.0 - idle - ran).abs() <= 5.0, "{sleeping:?}");
-    host.shutdown().unwrap();
 }
 
 /// The vCPU's host CPU does not keep the host's jiffies, and ticks at other times than the one that
 /// does.
 #[test]
 fn a_host_whose_cpus_tick_apart_delivers_all_ticks() {
-    let host = host_for(kernel(), 1, &["skew_tick=1"]);
-    let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
+    let (host, guest) =
+        pair(host_spec(kernel(), 1, &["skew_tick=1"]), kernel(), 1, "paratick", &[]);
     let measured = busy_ticks(&host, &guest);
     assert!(PROMISED.contains(&measured.report("virtual_ticks")), "{measured:?}");
     assert!(PROMISED.contains(&measured.report("jiffies")), "{measured:?}");

@@ -3,7 +3,7 @@
 
 use crate::{
     halt_until::{compile_timers, late},
-    support::{compile, guest_on, host_for, kernel, sh, text, tools, PATIENCE},
+    support::{compile, guest_on, host_for, host_spec, kernel, pair, sh, text, tools, PATIENCE},
 };
 use paratick_core::size::Size;
 use paratick_machine::{backend::EMULATED, exec::Exec, guest::Guest, host::Host, spec::HostSpec};
@@ -37,15 +37,14 @@ fn latest(host: &Host, guest: &Guest) -> f64 {
 fn timers_are_on_time_where_the_host_s_ticks_hit_another_task() {
     compile_timers();
     compile(PROGRAM, PREEMPT);
-    let host = host_for(kernel(), 1, &[]);
+    let spec = host_spec(kernel(), 1, &[]);
     for mode in ["tickless", "paratick"] {
-        let guest = guest_on(&host, kernel(), 1, mode, &[]);
+        let (host, guest) = pair(spec.clone(), kernel(), 1, mode, &[]);
         let latest = latest(&host, &guest);
         println!("{mode}: {latest:.1} µs");
         assert!(latest <= TICK_US + f64::from(TAKEN_US), "{mode}: {latest}");
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
 }
 
 /// How long another task has a pCPU at once, in us.
@@ -79,9 +78,8 @@ fn time_spent_waiting_for_a_lock_is_charged() {
     // Else pCPUs that are busy at once take each other's time, and ticks are lost in any mode.
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(512));
     spec.emulation.parallel_clock = true;
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
     let measured = ["tickless", "paratick-ticks", "paratick"].map(|mode| {
-        let guest = guest_on(&host, kernel(), 2, mode, &[]);
+        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
         let (charged, kept) = charged_and_kept(&host, &guest);
         println!("{mode}: {charged:.1} % of the time is charged, {kept:.1} % was spent waiting");
         guest.shutdown().unwrap();
@@ -91,7 +89,6 @@ fn time_spent_waiting_for_a_lock_is_charged() {
     for (charged, _) in measured {
         assert!((97.0..=103.0).contains(&charged), "{charged}");
     }
-    host.shutdown().unwrap();
 }
 
 /// User, stolen, and all time, in percent of the wall clock, of the guest's CPU while it is busy.

@@ -4,7 +4,7 @@
 use crate::{
     coalesce::all_late,
     halt_until::timer_caused,
-    support::{busy_ticks, compile, guest_on, host_for, kernel, sh, PATIENCE},
+    support::{busy_ticks, compile, host_spec, kernel, pair, sh, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
@@ -48,10 +48,10 @@ fn expiries(woken: &GuestWakeups, of: impl Fn(&Timer) -> bool) -> usize {
 #[test]
 fn timers_with_slack_cost_a_busy_cpu_no_exit() {
     compile(TICKER_C, TICKER);
-    let host = host_for(kernel(), 1, &[]);
+    let spec = host_spec(kernel(), 1, &[]);
     let mut exact = 0;
     for slack in [1, 9 * MS, 50 * MS] {
-        let guest = guest_on(&host, kernel(), 1, "paratick", &[]);
+        let (host, guest) = pair(spec.clone(), kernel(), 1, "paratick", &[]);
         let alone = by_timers(&host, &guest);
         in_background(&guest, &format!("{TICKER} {PERIOD} {slack}"));
         let exits = by_timers(&host, &guest);
@@ -73,17 +73,16 @@ fn timers_with_slack_cost_a_busy_cpu_no_exit() {
         }
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
 }
 
 /// The sampler of the lab's kernel is a timer of the wheel.
 #[test]
 fn timers_of_the_wheel_cost_a_busy_cpu_no_exit() {
-    let host = host_for(kernel(), 1, &[]);
+    let spec = host_spec(kernel(), 1, &[]);
     for class in ["deferrable", "rounded"] {
         let class = format!("lab_sampler.{class}=Y");
         let append = ["lab_sampler.period_us=20000", &class];
-        let guest = guest_on(&host, kernel(), 1, "paratick", &append);
+        let (host, guest) = pair(spec.clone(), kernel(), 1, "paratick", &append);
         let exits = by_timers(&host, &guest);
         let times = expiries(&seen(&host, &guest), |timer| timer.function == "lab_sampler_fn");
         println!("{class}: {exits} exits; {times} expiries");
@@ -91,5 +90,4 @@ fn timers_of_the_wheel_cost_a_busy_cpu_no_exit() {
         assert!(exits <= 12 && times >= 1, "{exits}, {times}");
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
 }

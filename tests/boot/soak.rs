@@ -43,7 +43,7 @@ impl Late {
 fn boot_host(vcpus: u32) -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
     spec.emulation.parallel_clock = true;
-    Host::boot(spec, &tools(), &mut |_| {}).unwrap()
+    Host::resume(spec, &tools(), &mut |_| {}).unwrap()
 }
 
 fn compile() {

@@ -2,7 +2,7 @@
 //! IPIs that a guest does not send to CPUs that are going idle: what that saves, and that nobody
 //! waits for ever.
 
-use crate::support::{guest_on, kernel, parallel_host, sh, text, tools, workload};
+use crate::support::{kernel, pair, parallel_spec, sh, text, tools, workload};
 
 const LEARN: [&str; 2] = ["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"];
 const SWITCH: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_learn";
@@ -12,10 +12,10 @@ const MOST_S: f64 = 20.0;
 
 #[test]
 fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
-    let host = parallel_host(2);
+    let spec = parallel_spec(2);
     let hand_offs = ["pingpong", "barrier"];
     let [stock, learned] = [("tickless", &[][..]), ("paratick", &LEARN)].map(|(mode, append)| {
-        let guest = guest_on(&host, kernel(), 2, mode, append);
+        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, append);
         let measured = hand_offs.map(|name| workload(&host, &guest, name, &["--work", "1000"]));
         guest.shutdown().unwrap();
         measured
@@ -27,13 +27,11 @@ fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
         let times = [stock, learned].map(|one| one.report("duration_ns"));
         assert!(times[1] <= times[0], "{name}: {times:?}");
     }
-    host.shutdown().unwrap();
 }
 
 #[test]
 fn no_wake_up_is_lost_while_ipis_are_spared_and_not_in_turns() {
-    let host = parallel_host(4);
-    let guest = guest_on(&host, kernel(), 4, "paratick", &LEARN);
+    let (host, guest) = pair(parallel_spec(4), kernel(), 4, "paratick", &LEARN);
     let agent = tools().agent.display().to_string();
     // Sooner or later a timer finds what was lost, so nobody waits for ever: the time tells.
     let script = format!(

@@ -6,7 +6,7 @@ use paratick_build::{
     kernel::{self, Variant},
     tools::Tools,
 };
-use paratick_core::{cause::Cause, mode::Mode, size::Size, wire::GuestConfig};
+use paratick_core::{cause::Cause, event::Event, mode::Mode, size::Size, wire::GuestConfig};
 use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, ExecResult},
@@ -65,12 +65,21 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Boots them, whether or not there is a snapshot.
     pub fn boot(vcpus: u32, mode_name: &str) -> Pair {
         let memory = Size::mib(512);
         let host = HostSpec::for_guests(EMULATED, kernel(), vcpus, memory);
         let host = Host::boot(host, &tools(), &mut |_| {}).unwrap();
         let guest = GuestConfig::new(kernel(), vcpus, memory, mode(mode_name));
         let guest = host.start_guest(guest).unwrap();
+        Pair { guest, host }
+    }
+
+    pub fn resume(vcpus: u32, mode_name: &str) -> Pair {
+        let memory = Size::mib(512);
+        let host = HostSpec::for_guests(EMULATED, kernel(), vcpus, memory);
+        let (host, guest) =
+            resumed(host, GuestConfig::new(kernel(), vcpus, memory, mode(mode_name)));
         Pair { guest, host }
     }
 
@@ -109,27 +118,58 @@ pub fn base_kernel() -> PathBuf {
     }
 }
 
-/// A host that has room for a guest while the one before it ends.
-pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
-    let mut spec = HostSpec::for_guests(EMULATED, kernel, vcpus, Size::mib(1024));
+/// A host with room for one guest.
+pub fn host_spec(kernel: PathBuf, vcpus: u32, append: &[&str]) -> HostSpec {
+    let mut spec = HostSpec::for_guests(EMULATED, kernel, vcpus, Size::mib(512));
     spec.boot.append = append.iter().map(|word| word.to_string()).collect();
-    boot_counting(spec)
-}
-
-fn boot_counting(spec: HostSpec) -> Host {
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    host.counting_start().unwrap();
-    host
+    spec
 }
 
 /// One whose CPUs run in parallel.  Else a busy one keeps its turn up to the next deadline, and
 /// what others do takes the longer the fewer deadlines there are.
-pub fn parallel_host(vcpus: u32) -> Host {
-    let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
+pub fn parallel_spec(vcpus: u32) -> HostSpec {
+    let mut spec = host_spec(kernel(), vcpus, &[]);
     spec.emulation.parallel_clock = true;
-    boot_counting(spec)
+    spec
 }
 
+fn guest_config(kernel: PathBuf, vcpus: u32, mode_name: &str, append: &[&str]) -> GuestConfig {
+    let mut spec = GuestConfig::new(kernel, vcpus, Size::mib(512), mode(mode_name));
+    spec.append = append.iter().map(|word| word.to_string()).collect();
+    // Always the same ones, whether or not the last guest has quite ended.
+    spec.pins = (1..=vcpus).collect();
+    spec
+}
+
+/// A host and a guest on it, from a snapshot.  A guest costs no more this way than on a host that
+/// another test or mode has used, and finds it as it was after its boot.
+pub fn pair(
+    host: HostSpec,
+    kernel: PathBuf,
+    vcpus: u32,
+    mode_name: &str,
+    append: &[&str],
+) -> (Host, Guest) {
+    let (host, guest) = resumed(host, guest_config(kernel, vcpus, mode_name, append));
+    host.counting_start().unwrap();
+    (host, guest)
+}
+
+/// Both of them from a snapshot, with nothing that counts.
+pub fn resumed(host: HostSpec, guest: GuestConfig) -> (Host, Guest) {
+    Host::resume_with(host, guest, &tools(), &mut print).unwrap()
+}
+
+/// A host from a snapshot, with room for two guests.
+pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
+    let mut spec = host_spec(kernel, vcpus, append);
+    spec.boot.memory = spec.boot.memory + Size::mib(512);
+    let host = Host::resume(spec, &tools(), &mut print).unwrap();
+    host.counting_start().unwrap();
+    host
+}
+
+/// Another guest, which boots.
 pub fn guest_on(
     host: &Host,
     kernel: PathBuf,
@@ -137,11 +177,13 @@ pub fn guest_on(
     mode_name: &str,
     append: &[&str],
 ) -> Guest {
-    let mut spec = GuestConfig::new(kernel, vcpus, Size::mib(512), mode(mode_name));
-    spec.append = append.iter().map(|word| word.to_string()).collect();
-    // Always the same ones, whether or not the last guest has quite ended.
-    spec.pins = (1..=vcpus).collect();
-    host.start_guest(spec).unwrap()
+    host.start_guest(guest_config(kernel, vcpus, mode_name, append)).unwrap()
+}
+
+fn print(event: Event) {
+    if let Event::Warning(warning) = event {
+        println!("{warning:?}");
+    }
 }
 
 /// What a workload said of itself, and what the host counted in its window.

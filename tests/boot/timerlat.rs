@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Does every nanosecond of a guest's timer latency have a name?
 
-use crate::support::{base_kernel, kernel, mode, tools, PATIENCE};
+use crate::support::{base_kernel, kernel, mode, resumed, PATIENCE};
 use paratick_bench::{
     latency::{quiet, record},
     noise::Sides,
@@ -46,9 +46,7 @@ fn pair(image: PathBuf, mode_name: &str, append: &[&str]) -> (Host, Guest) {
     spec.boot.append = append.iter().map(|word| word.to_string()).collect();
     let mut config = GuestConfig::new(image, 1, Size::mib(512), mode(mode_name));
     quiet(&mut spec, &mut config);
-    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
-    let guest = host.start_guest(config).unwrap();
-    (host, guest)
+    resumed(spec, config)
 }
 
 fn share(all: &[Split], is: impl Fn(&Split) -> bool) -> f64 {

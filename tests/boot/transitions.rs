@@ -4,7 +4,7 @@
 
 use crate::{
     series::{active, has_only_its_own_ticks, said, PROMISED, STATE},
-    support::{busy_ticks, guest_on, host_for, kernel, sh, text, PATIENCE},
+    support::{busy_ticks, host_spec, kernel, pair, sh, text, PATIENCE},
 };
 use paratick_machine::{exec::Exec, guest::Guest};
 
@@ -43,22 +43,21 @@ fn is_promised(ticks: &str) -> bool {
 
 #[test]
 fn cpus_keep_their_own_tick_where_they_have_to_and_say_so() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     for (append, expected) in [("no-paratick", "none"), ("nohz=off", ""), ("highres=off", "")] {
-        let guest = guest_on(&host, kernel(), 1, "paratick", &[append]);
+        let (host, guest) = pair(spec.clone(), kernel(), 1, "paratick", &[append]);
         let state = said(&guest, &format!("cat {STATE}/active || echo none"));
         assert_eq!(state, expected, "{append}");
         has_only_its_own_ticks(&host, &guest);
         guest.shutdown().unwrap();
     }
-    let guest = guest_on(&host, kernel(), 2, "paratick", &["nohz_full=1"]);
+    let (_host, guest) = pair(spec.clone(), kernel(), 2, "paratick", &["nohz_full=1"]);
     assert_eq!(active(&guest), "0");
     let ticks = script(&guest, "busy 0; busy 1");
     let (first, second) = ticks.split_once('\n').unwrap();
     assert!(is_promised(first), "{ticks}");
     assert_eq!(second, "0");
     guest.shutdown().unwrap();
-    host.shutdown().unwrap();
 }
 
 /// Switches virtual ticks, and takes a CPU away, while both CPUs are busy.  In one process: with
@@ -104,8 +103,7 @@ kill KILL => @load;
 
 #[test]
 fn the_switch_and_hotplug_work_under_load() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     let perl = Exec::new(["perl", "-e", UNDER_LOAD]).timeout(PATIENCE);
     let result = guest.exec(perl).unwrap();
     assert_eq!(result.code, 0, "{}", text(&result.stderr));
@@ -141,8 +139,7 @@ const STOP_TWICE: &str = r#"
 
 #[test]
 fn a_fair_server_that_has_stopped_is_not_stopped_again() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     // A warning on the guest's console, as without the lab's patch, is an error.
     script(&guest, STOP_TWICE);
     guest.shutdown().unwrap();
@@ -195,8 +192,8 @@ const KEEP_DELIVERY_STOPPED: &str = r#"
 
 #[test]
 fn a_guest_notices_when_the_host_stops_to_deliver() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "paratick", &["msr.allow_writes=on"]);
+    let (host, guest) =
+        pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &["msr.allow_writes=on"]);
     // It looks every 4 s.  The first look may find ticks that came before they stopped.
     let without: f64 = script(&guest, STOP_DELIVERY).parse().unwrap();
     assert!((0.02..8.2).contains(&without), "{without} s");

@@ -2,7 +2,7 @@
 //! Are all halts recorded, are the rules of KVM and of guests replayed as they are, and does a
 //! prediction come true?
 
-use crate::support::{guest_on, host_for, kernel, text, tools, workload, Measured, PATIENCE};
+use crate::support::{host_spec, kernel, pair, text, tools, workload, Measured, PATIENCE};
 use assert_cmd::Command;
 use paratick_bench::tune::{self, Load};
 use paratick_core::{
@@ -34,8 +34,8 @@ fn statistic(host: &Host, name: &str) -> u64 {
 
 #[test]
 fn kvms_own_rule_replayed_says_what_was_traced() {
-    let host = host_for(kernel(), 2, &["kvm.halt_poll_ns=200000"]);
-    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let (host, guest) =
+        pair(host_spec(kernel(), 2, &["kvm.halt_poll_ns=200000"]), kernel(), 2, "tickless", &[]);
     for name in ["default", "2021", "paper"] {
         tune::set(&host, &rule(name)).unwrap();
         for (workload, work) in WORKLOADS {
@@ -68,12 +68,12 @@ const GUEST_RULES: [(&str, &[&str]); 4] = [
 
 #[test]
 fn a_guests_own_rule_replayed_says_what_was_traced() {
-    let host = host_for(kernel(), 2, &[]);
+    let spec = host_spec(kernel(), 2, &[]);
     for (name, parameters) in GUEST_RULES {
         let append: Vec<String> =
             parameters.iter().map(|set| format!("haltpoll.guest_halt_poll_{set}")).collect();
         let append: Vec<&str> = append.iter().map(String::as_str).collect();
-        let guest = guest_on(&host, kernel(), 2, "tickless+poll", &append);
+        let (_host, guest) = pair(spec.clone(), kernel(), 2, "tickless+poll", &append);
         for (workload, work) in WORKLOADS {
             let agent = tools().agent.display().to_string();
             let argv = [&agent, "workload", workload, "--work", work].map(String::from);
@@ -96,13 +96,12 @@ fn a_guests_own_rule_replayed_says_what_was_traced() {
         }
         guest.shutdown().unwrap();
     }
-    host.shutdown().unwrap();
 }
 
 #[test]
 fn every_halt_is_recorded() {
-    let host = host_for(kernel(), 2, &["kvm.halt_poll_ns=200000"]);
-    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let (host, guest) =
+        pair(host_spec(kernel(), 2, &["kvm.halt_poll_ns=200000"]), kernel(), 2, "tickless", &[]);
     let names = ["halt_attempted_poll", "halt_successful_poll"];
     let before = names.map(|name| statistic(&host, name));
     let halts = recorded(&host, &guest, "sleep", "400");
@@ -126,8 +125,7 @@ fn halts_of(measured: &Measured) -> u64 {
 /// It begins after the exit: whatever it saves, exits it does not (the article says otherwise).
 #[test]
 fn polling_on_the_host_saves_no_exit() {
-    let host = host_for(kernel(), 2, &[]);
-    let guest = guest_on(&host, kernel(), 2, "tickless", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "tickless", &[]);
     let mut measured = Vec::new();
     for name in ["none", "default"] {
         tune::set(&host, &rule(name)).unwrap();

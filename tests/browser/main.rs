@@ -31,13 +31,23 @@ const TESTS: [Test; 5] = [
     ("the_check_finds_what_is_planted", planted),
 ];
 
-/// As cargo's own harness, for a filter by name, and `--list`.
+/// As cargo's own harness, for a filter by name, and `--list`; none is ever `--ignored`.
 fn main() -> ExitCode {
-    let filter: Vec<String> =
-        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let wanted =
-        |name: &str| filter.is_empty() || filter.iter().any(|part| name.contains(part.as_str()));
+    let (options, filter): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    let given = |name: &str| options.iter().any(|option| option == name);
+    let wanted = |name: &str| {
+        // `--format terse` is one of these.
+        let filter = filter.iter().filter(|part| *part != "terse");
+        let mut found = filter.clone().any(|part| name.contains(part.as_str()));
+        found |= filter.count() == 0;
+        found && !given("--ignored")
+    };
     let tests: Vec<Test> = TESTS.into_iter().filter(|(name, _)| wanted(name)).collect();
+    if given("--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
     println!("\nrunning {} tests", tests.len());
     let Some(program) = devtools::find() else {
         for (name, _) in &tests {

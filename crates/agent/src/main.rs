@@ -74,9 +74,7 @@ fn serve_machine() -> Result<()> {
     let _ = rustix::system::sethostname(name.as_bytes());
     let role = match kind {
         port::Kind::Guest => Role::Guest,
-        port::Kind::Host => {
-            Role::Host { machine: MACHINE.into(), state: "/run/paratick".into() }
-        }
+        port::Kind::Host => Role::Host { machine: MACHINE.into(), state: "/run/paratick".into() },
     };
     let from = port::Patient { port: port.try_clone()?, heard: false };
     serve::serve(from, port, role, init::enter, serve::ready())

@@ -92,6 +92,7 @@ mod tests {
         }
         for needed in [
             "emulator/recipe.toml",
+            "emulator/devices.mak",
             "emulator/plugin/worldswitch.c",
             "vmm/qemu/0001-linux-headers-Add-virtual-scheduler-ticks-of-KVM.patch",
             MARK,

@@ -59,20 +59,52 @@ pub enum Step<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning<'a> {
-    EmulatorNotTested { version: &'a str, tested: &'a str },
-    PackageNotTested { package: &'a str, version: &'a str, tested: &'a str },
-    TarballNotTested { tarball: &'a Path, sha256: &'a str, tested: &'a str },
+    EmulatorNotTested {
+        version: &'a str,
+        tested: &'a str,
+    },
+    PackageNotTested {
+        package: &'a str,
+        version: &'a str,
+        tested: &'a str,
+    },
+    TarballNotTested {
+        tarball: &'a Path,
+        sha256: &'a str,
+        tested: &'a str,
+    },
     /// There is one of the same settings, with another one of these.
-    OtherSnapshot { other: &'a str },
-    BadSnapshot { why: &'a str },
-    NoSnapshot { why: &'a str },
-    FewRounds { sets: &'a [&'a str], needed: usize },
+    OtherSnapshot {
+        other: &'a str,
+    },
+    BadSnapshot {
+        why: &'a str,
+    },
+    NoSnapshot {
+        why: &'a str,
+    },
+    FewRounds {
+        sets: &'a [&'a str],
+        needed: usize,
+    },
     NothingToCompareWith,
     WorldSwitchesNotCounted,
-    PreparedInGuests { workload: &'a str, why: &'a str },
-    MeasuredAnew { output: &'a Path, kept_as: &'a Path, why: &'a str },
+    PreparedInGuests {
+        workload: &'a str,
+        why: &'a str,
+    },
+    MeasuredAnew {
+        output: &'a Path,
+        kept_as: &'a Path,
+        why: &'a str,
+    },
     Problem(&'a Problem),
-    DoubtfulRun { boot: Boot, workload: &'a str, run: u32, fault: &'a Fault },
+    DoubtfulRun {
+        boot: Boot,
+        workload: &'a str,
+        run: u32,
+        fault: &'a Fault,
+    },
 }
 
 impl<'a> From<Step<'a>> for Event<'a> {

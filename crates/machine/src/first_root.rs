@@ -9,13 +9,8 @@ use std::{
 };
 
 /// Of all firmware, what QEMU starts a guest's kernel with: on q35 and on microvm.
-const FIRMWARE: [&str; 5] = [
-    "bios-256k.bin",
-    "bios-microvm.bin",
-    "kvmvapic.bin",
-    "linuxboot_dma.bin",
-    "efi-virtio.rom",
-];
+const FIRMWARE: [&str; 5] =
+    ["bios-256k.bin", "bios-microvm.bin", "kvmvapic.bin", "linuxboot_dma.bin", "efi-virtio.rom"];
 
 /// What the agent starts guests of this kernel with, by its paths on the machine.
 pub fn for_guests(tools: &Tools, kernel: &Path) -> Result<Files> {

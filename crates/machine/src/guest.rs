@@ -65,8 +65,14 @@ impl Guest {
         // Whatever happens from here on, the guest ends.
         let started = Started { pid: 0, command_line: Vec::new(), pins: Vec::new() };
         let mut guest = Guest { id, host: host.clone(), started, ready: Ready::default() };
-        host.link
-            .request(HOST, &Request::StartGuest { guest: id, config: Box::new(config), tools: tools_of(&host.tools) })?;
+        host.link.request(
+            HOST,
+            &Request::StartGuest {
+                guest: id,
+                config: Box::new(config),
+                tools: tools_of(&host.tools),
+            },
+        )?;
         guest.await_boot(deadline, limit)?;
         Ok(guest)
     }

@@ -96,7 +96,8 @@ struct Fingerprint {
 impl Fingerprint {
     fn of(file: &Path) -> Result<Fingerprint> {
         let found = fs_err::metadata(file)?;
-        let modified_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        let modified_ns =
+            i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
         Ok(Fingerprint { bytes: found.len(), modified_ns })
     }
 }
@@ -454,9 +455,8 @@ fn free(folder: &Path) -> Result<u64> {
 
 /// Removes a snapshot; not while another run begins from it.
 fn discard(dir: &Path) -> bool {
-    let used = File::open(dir.join(ABOUT)).is_ok_and(|about| {
-        flock(&about, FlockOperation::NonBlockingLockExclusive).is_err()
-    });
+    let used = File::open(dir.join(ABOUT))
+        .is_ok_and(|about| flock(&about, FlockOperation::NonBlockingLockExclusive).is_err());
     !used && fs_err::remove_dir_all(dir).is_ok()
 }
 

@@ -25,6 +25,9 @@ use std::{
 /// Variables that configure or the compiler would take from the environment.
 const FOREIGN: &str = "AR CC CFLAGS CPPFLAGS CXX CXXFLAGS LD LDFLAGS MAKEFLAGS PKG_CONFIG_PATH";
 
+/// Where QEMU looks for the devices that `--with-devices-x86_64=lab` names.
+const DEVICES: &str = "src/configs/devices/x86_64-softmmu/lab.mak";
+
 pub struct Work {
     dir: PathBuf,
     log: PathBuf,
@@ -115,7 +118,7 @@ impl Work {
     fn configure(&self, inputs: &Inputs, events: Events) -> Result<()> {
         let build = self.dir.join("build");
         let stamp = build.join("paratick.configured");
-        let line = inputs.recipe.configure.join(" ");
+        let line = inputs.recipe.configure.join(" ") + "\n" + &inputs.devices;
         if fs_err::read_to_string(&stamp).is_ok_and(|before| before == line) {
             return Ok(());
         }
@@ -124,6 +127,7 @@ impl Work {
             fs_err::remove_dir_all(&build)?;
         }
         fs_err::create_dir_all(&build)?;
+        fs_err::write(self.dir.join(DEVICES), &inputs.devices)?;
         let mut configure = Command::new(self.dir.join("src/configure"));
         configure.args(&inputs.recipe.configure).current_dir(&build);
         run::logged(clean(&mut configure), &self.log, |_| ())?;

@@ -14,7 +14,7 @@ pub const PLUGIN: &str = "worldswitch.so";
 pub const VERSION: &str = "version";
 
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
-const CODE: &str = "emulator 1";
+const CODE: &str = "emulator 2";
 
 /// Folders of patches, in the order in which they are applied.  Those of `vmm/qemu` are for guests'
 /// QEMU, which the same program is inside the lab's host.
@@ -60,6 +60,8 @@ pub struct Inputs {
     pub recipe: Recipe,
     pub patches: Vec<Patch>,
     pub plugin: PathBuf,
+    /// The devices it is built with, as QEMU's configuration has them.
+    pub devices: String,
     plugin_text: Vec<u8>,
 }
 
@@ -77,7 +79,8 @@ impl Inputs {
         for folder in PATCHES {
             patches.extend(read_patches(root, folder)?);
         }
-        Ok(Inputs { recipe, patches, plugin_text: fs_err::read(&plugin)?, plugin })
+        let devices = fs_err::read_to_string(root.join("emulator/devices.mak"))?;
+        Ok(Inputs { devices, recipe, patches, plugin_text: fs_err::read(&plugin)?, plugin })
     }
 
     /// The same emulator with the bug that the first patch is about: for showing what it is good
@@ -92,6 +95,7 @@ impl Inputs {
         let recipe = &self.recipe;
         let mut parts: Vec<&[u8]> = vec![CODE.as_bytes(), version.as_bytes()];
         parts.extend(recipe.configure.iter().map(String::as_bytes));
+        parts.push(self.devices.as_bytes());
         parts.push(recipe.target.as_bytes());
         parts.extend(recipe.plugin_flags.iter().map(String::as_bytes));
         parts.push(&self.plugin_text);

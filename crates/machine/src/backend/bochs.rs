@@ -35,8 +35,7 @@ pub struct Bochs {
 }
 
 const CONFIGURATION: &str = include_str!("bochsrc.in");
-const PACKAGES: [&str; 5] =
-    ["bochs", "bochsbios", "isolinux", "syslinux-common", "genisoimage"];
+const PACKAGES: [&str; 5] = ["bochs", "bochsbios", "isolinux", "syslinux-common", "genisoimage"];
 
 /// Instructions per second of its clock, and the frequency of its TSC.  With a faster TSC KVM does
 /// not use the preemption timer: Bochs lets that count at a rate by which it would overflow.
