@@ -2,13 +2,9 @@
 # Thin: every step is a command that can be run by itself.  All of them can be
 # interrupted and run again; what is built is kept in paratick's cache.
 
-# One target and one set of flags for the command, its agent and the tests, so
-# that everything is compiled once.  Static, because the agent is all the user
-# space that a host or a guest begins with.
-export CARGO_BUILD_TARGET = x86_64-unknown-linux-gnu
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS = -C target-feature=+crt-static
 CARGO_TARGET_DIR ?= target
-BUILT = $(CARGO_TARGET_DIR)/$(CARGO_BUILD_TARGET)/release
+# .cargo/config.toml names the target.
+BUILT = $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 PARATICK = $(BUILT)/paratick
 CARGO = cargo
 # Each test in a process of its own; tests/suites.toml has the suites.
