@@ -56,8 +56,8 @@ fn console(host: &Host, append: &[&str]) -> String {
     spec.append = vec![format!("init={}", init.display())];
     spec.append.extend(append.iter().map(|word| word.to_string()));
     let places = EMULATED.places(host.run_folder());
-    let quoted: Vec<String> =
-        command_line(spec, &tools, &places).iter().map(|word| format!("'{word}'")).collect();
+    let line = command_line(spec, &tools, &places).unwrap();
+    let quoted: Vec<String> = line.iter().map(|word| format!("'{word}'")).collect();
     let line = format!("mkdir -p /run/paratick/guest1; timeout 1000 {}", quoted.join(" "));
     let result = host.exec(sh(&line)).unwrap();
     let console = text(&result.stdout);

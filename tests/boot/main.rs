@@ -31,6 +31,7 @@ mod shared;
 mod slack;
 mod soak;
 mod spared;
+mod stock;
 mod support;
 mod timerlat;
 mod transitions;
