@@ -58,7 +58,7 @@ fn console(host: &Host, append: &[&str]) -> String {
     ];
     spec.append.extend(append.iter().map(|word| word.to_string()));
     let places = EMULATED.places(host.run_folder());
-    let mut line = command_line(spec, &tools, &places);
+    let mut line = command_line(spec, &tools, &places).unwrap();
     // Its root is the machine's from the start.
     let initrd = line.iter().position(|word| word == "-initrd").unwrap();
     line.drain(initrd..initrd + 2);

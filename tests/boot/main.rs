@@ -32,6 +32,7 @@ mod slack;
 mod snapshot;
 mod soak;
 mod spared;
+mod stock;
 mod support;
 mod timerlat;
 mod transitions;

@@ -131,3 +131,13 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
     }
     assert!(!lab.dir.path().join("cache/run").exists());
 }
+
+#[test]
+fn a_dry_run_names_what_fetches_a_kernel_that_is_missing() {
+    let dir = TempDir::new().unwrap();
+    let mut command = paratick(&["lab", "run", "--dry-run", "--mode", "tickless", "--kernel"]);
+    command.args(["6.12-debian", "--", "true"]);
+    command.env("PARATICK_CACHE", dir.path()).env("PARATICK_AGENT", "/bin/true");
+    let error = fails(&mut command, 2);
+    assert!(error.contains("6.12-debian is not built\nhint: `paratick lab run"), "{error}");
+}

@@ -67,6 +67,7 @@ fn prepare() -> Result<()> {
     for (kind, at, options) in NEEDED {
         mount_one(kind, at, options)?;
     }
+    crate::modules::load();
     for (kind, at) in WANTED {
         mount_one(kind, at, "").ok();
     }

@@ -7,6 +7,7 @@
 
 mod init;
 mod loopback;
+mod modules;
 mod port;
 mod root;
 mod workload;

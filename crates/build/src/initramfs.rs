@@ -15,6 +15,9 @@ use std::{
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_000;
 
+/// Lies beside an image that needs modules.
+pub const MODULES: &str = "modules";
+
 /// Files by their paths in the archive, each with its place on this machine.
 pub type Files = BTreeMap<PathBuf, PathBuf>;
 
@@ -24,15 +27,39 @@ pub fn of_agent(agent: &Path) -> Result<PathBuf> {
     let found = fs_err::metadata(agent)?;
     let what = format!("{}\n{}\n{}", found.len(), found.mtime(), found.mtime_nsec());
     let name = agent.as_os_str().as_encoded_bytes();
+    kept(&cache::key([name, what.as_bytes()]), |home, archive| {
+        let small = stripped(agent, home)?;
+        create(&Files::from([("/init".into(), small.path().to_path_buf())]), archive)
+    })
+}
+
+/// The archive of modules that this image needs, where it is a stock kernel's.
+pub fn modules_of(bzimage: &Path) -> Option<PathBuf> {
+    Some(bzimage.with_file_name(MODULES)).filter(|modules| modules.is_file())
+}
+
+/// The archive that this kernel boots with: `first`, and behind it the kernel's modules, where it
+/// is a stock kernel that needs some.
+pub fn of_kernel(first: &Path, bzimage: &Path) -> Result<PathBuf> {
+    let Some(modules) = modules_of(bzimage) else { return Ok(first.to_path_buf()) };
+    let found = fs_err::metadata(&modules)?;
+    let what = format!("{}\n{}\n{}", found.len(), found.mtime(), found.mtime_nsec());
+    let names = [first, &modules].map(|file| file.as_os_str().as_encoded_bytes());
+    kept(&cache::key(names.into_iter().chain([what.as_bytes()])), |_, archive| {
+        let mut to = begun_with(first, archive)?;
+        io::copy(&mut fs_err::File::open(&modules)?, &mut to).map(drop).map_err(Into::into)
+    })
+}
+
+/// An archive of the cache, which `make` writes if there is none under this key.
+fn kept(key: &str, make: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
     let home = cache::dir()?.join("initramfs");
-    let known = home.join(cache::key([name, what.as_bytes()]));
+    let known = home.join(key);
     if !known.is_file() {
         fs_err::create_dir_all(&home)?;
-        let small = stripped(agent, &home)?;
         let new = tempfile::NamedTempFile::new_in(&home)?;
-        let files = Files::from([("/init".into(), small.path().to_path_buf())]);
-        write(&files, new.as_file())?;
-        new.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+        make(&home, new.path())?;
+        fs_err::set_permissions(new.path(), PermissionsExt::from_mode(0o644))?;
         // Named by its content: the same agent, built again, makes no other host.
         let to = home.join(&cache::sha256(new.path())?[..16]);
         new.persist(&to).context("keeping the archive")?;
@@ -56,13 +83,24 @@ fn stripped(program: &Path, folder: &Path) -> Result<tempfile::NamedTempFile> {
 /// Writes the archive `first`, and behind it one of these files with the folders that they are in:
 /// for the kernel they are one.
 pub fn extend(first: &Path, files: &Files, to: &Path) -> Result<()> {
+    let archive = begun_with(first, to)?;
+    write(files, archive.file()).with_context(|| format!("writing {}", to.display()))
+}
+
+/// An archive of these files alone, with the folders that they are in.
+pub fn create(files: &Files, to: &Path) -> Result<()> {
+    let archive = fs_err::File::create(to)?;
+    write(files, archive.file()).with_context(|| format!("writing {}", to.display()))
+}
+
+/// A new file with the archive `first`, at the place where the next begins.
+fn begun_with(first: &Path, to: &Path) -> Result<fs_err::File> {
     let mut archive = fs_err::File::create(to)?;
     io::copy(&mut fs_err::File::open(first)?, &mut archive)?;
-    // Where the next begins.
     let length = archive.metadata()?.len();
     archive.set_len(length.next_multiple_of(4))?;
     archive.seek(SeekFrom::End(0))?;
-    write(files, archive.file()).with_context(|| format!("writing {}", to.display()))
+    Ok(archive)
 }
 
 fn write(files: &Files, to: &std::fs::File) -> Result<()> {

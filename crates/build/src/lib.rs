@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a lab is made of, built from source and kept in the cache: kernels and the emulator.
 
+mod apt;
 pub mod cache;
 pub mod emulator;
 pub mod initramfs;

@@ -24,7 +24,8 @@ pub struct Tools {
     /// Folders of firmware, for a QEMU that does not know its own.
     pub firmware: Vec<PathBuf>,
     pub agent: PathBuf,
-    /// The first root file system of hosts and guests, with the agent in it.
+    /// The first root file system of hosts and guests, with the agent in it;
+    /// [`Tools::initramfs_of`] has that of one kernel.
     pub initramfs: PathBuf,
     /// The emulator's plugin that counts world switches.
     pub plugin: Option<PathBuf>,
@@ -70,6 +71,13 @@ impl Tools {
             shown: vec![agent.clone(), cache::shown()?],
             agent,
         })
+    }
+}
+
+impl Tools {
+    /// The first root file system of a host or guest with this kernel.
+    pub fn initramfs_of(&self, bzimage: &Path) -> Result<PathBuf> {
+        initramfs::of_kernel(&self.initramfs, bzimage)
     }
 }
 

@@ -15,6 +15,7 @@ pub fn step(step: &Step) -> String {
         BuildingEmulator { version, patches } => {
             format!("building QEMU {version} with {patches} patches")
         }
+        FetchingKernel { package } => format!("fetching {package} from Debian"),
         UnpackingKernel { tarball } => format!("unpacking {}", tarball.display()),
         CommittingBase => "committing the base (about a minute)".into(),
         ApplyingSeries { series } => format!("applying {series}"),

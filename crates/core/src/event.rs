@@ -32,6 +32,7 @@ pub enum Step<'a> {
     UnpackingEmulator { version: &'a str },
     ConfiguringEmulator,
     BuildingEmulator { version: &'a str, patches: usize },
+    FetchingKernel { package: &'a str },
     UnpackingKernel { tarball: &'a Path },
     CommittingBase,
     ApplyingSeries { series: &'a str },

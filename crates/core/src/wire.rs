@@ -177,6 +177,8 @@ pub struct GuestTools {
     pub firmware: Vec<PathBuf>,
     /// The guest's first root file system.
     pub initramfs: PathBuf,
+    /// What the guest's kernel is told because of what it is.
+    pub parameters: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,7 +31,7 @@ impl Booted {
         let run = RunFolder::create(spec.keep)?;
         Ok(Booted {
             link: Link::new(spec.console.clone()),
-            command_line: spec.command_line(tools, run.path()),
+            command_line: spec.command_line(tools, run.path())?,
             spec,
             tools: tools.clone(),
             running: None,

@@ -17,7 +17,7 @@ pub fn for_guests(tools: &Tools, kernel: &Path) -> Result<Files> {
     let mut files = Files::new();
     let firmware = tools.firmware.iter().flat_map(|folder| FIRMWARE.map(|name| folder.join(name)));
     let needed = firmware.filter(|file| file.exists());
-    for file in needed.chain([kernel.into(), tools.initramfs.clone()]) {
+    for file in needed.chain([kernel.into(), tools.initramfs_of(kernel)?]) {
         files.insert(file.clone(), file);
     }
     add_program(&mut files, &tools.qemu)?;

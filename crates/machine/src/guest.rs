@@ -7,7 +7,7 @@ use crate::{
     link::{Started, HOST},
 };
 use anyhow::Result;
-use paratick_build::tools::Tools;
+use paratick_build::{kernel::debian, tools::Tools};
 use paratick_core::{
     exits::WindowCounts,
     wire::{GuestConfig, GuestId, GuestTools, Ready, Request},
@@ -16,22 +16,24 @@ use paratick_instruments::{exits::ExitCounter, Instrument};
 use paratick_service::guest::{self, Places};
 use serde::{Deserialize, Serialize};
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 /// What of the lab's tools the host's agent must know to start a guest.
-fn tools_of(tools: &Tools) -> GuestTools {
-    GuestTools {
+fn tools_of(tools: &Tools, kernel: &Path) -> Result<GuestTools> {
+    Ok(GuestTools {
         qemu: tools.qemu.clone(),
         firmware: tools.firmware.clone(),
-        initramfs: tools.initramfs.clone(),
-    }
+        initramfs: tools.initramfs_of(kernel)?,
+        parameters: debian::guest_parameters(kernel),
+    })
 }
 
 /// The command line the host would start this guest with, for showing.
-pub fn command_line(config: GuestConfig, tools: &Tools, places: &Places) -> Vec<String> {
-    guest::command_line(&config, &tools_of(tools), places)
+pub fn command_line(config: GuestConfig, tools: &Tools, places: &Places) -> Result<Vec<String>> {
+    Ok(guest::command_line(&config, &tools_of(tools, &config.kernel)?, places))
 }
 
 /// What is known of a guest on a host that was kept.
@@ -65,14 +67,9 @@ impl Guest {
         // Whatever happens from here on, the guest ends.
         let started = Started { pid: 0, command_line: Vec::new(), pins: Vec::new() };
         let mut guest = Guest { id, host: host.clone(), started, ready: Ready::default() };
-        host.link.request(
-            HOST,
-            &Request::StartGuest {
-                guest: id,
-                config: Box::new(config),
-                tools: tools_of(&host.tools),
-            },
-        )?;
+        let tools = tools_of(&host.tools, &config.kernel)?;
+        let start = Request::StartGuest { guest: id, config: Box::new(config), tools };
+        host.link.request(HOST, &start)?;
         guest.await_boot(deadline, limit)?;
         Ok(guest)
     }

@@ -116,16 +116,19 @@ impl Wanted<'_> {
         guest: Option<&'a GuestConfig>,
         tools: &'a Tools,
     ) -> Result<Wanted<'a>> {
-        let line = spec.command_line(tools, &run_folder::example()?);
+        let line = spec.command_line(tools, &run_folder::example()?)?;
         // Everything but the files, whose contents are parts of their own.
         let mut kernels = vec![spec.boot.kernel.clone()];
         let mut asked = guest.cloned();
         if let Some(guest) = &mut asked {
             kernels.push(std::mem::take(&mut guest.kernel));
         }
+        let first_roots = kernels.iter().map(|kernel| tools.initramfs_of(kernel));
+        let first_roots = first_roots.collect::<Result<Vec<_>>>()?;
         let files: Vec<String> = kernels
             .iter()
-            .chain([&tools.qemu, &tools.initramfs])
+            .chain(&first_roots)
+            .chain([&tools.qemu])
             .chain(&tools.plugin)
             .map(|file| file.display().to_string())
             .collect();
@@ -141,7 +144,7 @@ impl Wanted<'_> {
             ("settings of the guest".into(), cache::key([&*serde_json::to_vec(&asked)?])),
             ("kernel".into(), identity(&kernels)?),
             ("emulator".into(), identity(emulator)?),
-            ("agent".into(), identity([&tools.initramfs])?),
+            ("agent".into(), identity(&first_roots)?),
         ]);
         Ok(Wanted { spec, guest, tools, parts })
     }
@@ -283,12 +286,13 @@ fn make(wanted: &Wanted, dir: &Path, events: Events) -> Result<()> {
     let folder = RunFolder::create_in(&home.join("new"), false)?;
     let kept = folder.path().join("kept");
     fs_err::create_dir(&kept)?;
+    let first = wanted.tools.initramfs_of(&wanted.spec.boot.kernel)?;
     let initramfs = match wanted.guest {
-        None => wanted.tools.initramfs.clone(),
+        None => first,
         Some(guest) => {
             let archive = folder.path().join("initramfs");
             let files = for_guests(wanted.tools, &guest.kernel)?;
-            initramfs::extend(&wanted.tools.initramfs, &files, &archive)?;
+            initramfs::extend(&first, &files, &archive)?;
             archive
         }
     };

@@ -111,8 +111,8 @@ pub trait Backend: Send + Sync {
     fn tools(&self, build: Option<Events>) -> Result<Tools>;
 
     /// The command line that starts the host; empty where none does.
-    fn command_line(&self, _host: &HostSpec, _tools: &Tools, _run: &Path) -> Vec<String> {
-        Vec::new()
+    fn command_line(&self, _: &HostSpec, _: &Tools, _run: &Path) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     /// Connects the link to the host's agent.  Dropping what is returned ends the host.
@@ -189,7 +189,7 @@ impl HostSpec {
     }
 
     /// The command line this host would be started with, for showing; empty where none is.
-    pub fn command_line(&self, tools: &Tools, run: &Path) -> Vec<String> {
+    pub fn command_line(&self, tools: &Tools, run: &Path) -> Result<Vec<String>> {
         self.backend.command_line(self, tools, run)
     }
 

@@ -56,11 +56,12 @@ impl Places {
     }
 }
 
-fn kernel_parameters(config: &GuestConfig, root: &str) -> Vec<String> {
+fn kernel_parameters(config: &GuestConfig, tools: &GuestTools, root: &str) -> Vec<String> {
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
     parameters.extend(root_parameters(root));
+    parameters.extend(tools.parameters.iter().cloned());
     parameters.extend(config.mode.kernel_parameters());
     parameters.extend(config.clock.row().parameters.iter().map(|one| one.to_string()));
     parameters.extend(config.append.iter().cloned());
@@ -104,7 +105,7 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
     add(&["-kernel", &show(places.on_host(&config.kernel))]);
     add(&["-initrd", &show(places.on_host(&tools.initramfs))]);
     let (folder, root) = places.shared();
-    add(&["-append", &kernel_parameters(config, root).join(" ")]);
+    add(&["-append", &kernel_parameters(config, tools, root).join(" ")]);
     add(&shared_root(folder, bus).iter().map(String::as_str).collect::<Vec<_>>());
     add(&["-serial", "stdio"]);
     add(&["-device", &format!("virtio-serial-{bus}")]);

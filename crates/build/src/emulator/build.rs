@@ -3,10 +3,8 @@
 //! is compiled again, and a result that appears in the cache when it is whole.
 
 use crate::{
-    emulator::{
-        apt::Apt,
-        recipe::{Inputs, Patch, PLUGIN, VERSION},
-    },
+    apt::{Apt, Kind},
+    emulator::recipe::{Inputs, Patch, PLUGIN, VERSION},
     kernel::{
         make, run,
         source::{build_into, lock, Lock},
@@ -49,7 +47,11 @@ impl Work {
             (recipe.version.clone(), tested)
         } else {
             events(Step::FetchingEmulator.into());
-            let apt = Apt::new(&home.join("apt"))?;
+            let apt = Apt::new(&home.join("apt"), Kind::Sources)?.context(
+                "no Debian archive in /etc/apt that could have QEMU's source\n\
+                 hint: the lab's emulator is built from Debian's source package; on another system \
+                 set PARATICK_QEMU to a QEMU with emulator/patches applied",
+            )?;
             apt.update()?;
             let version = apt.choose(&recipe.source, &recipe.version, &recipe.series)?;
             if version != recipe.version {

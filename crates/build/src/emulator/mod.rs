@@ -2,7 +2,6 @@
 //! The lab's emulator: Debian's QEMU with the fix that nested guests need, and the plugin that
 //! counts world switches.  `emulator/README.md` says why.
 
-mod apt;
 mod build;
 mod recipe;
 

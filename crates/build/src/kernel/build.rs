@@ -36,7 +36,6 @@ pub enum Variant {
 pub struct KernelImage {
     pub bzimage: PathBuf,
     pub config: PathBuf,
-    pub system_map: PathBuf,
     /// Names the inputs: source, patches, configuration, compiler.
     pub key: String,
     /// What `uname -r` says, e.g. `6.12.117-paratick`.
@@ -110,12 +109,23 @@ pub fn ensure_changed(
     read(&dir, key)
 }
 
+/// The same, if the cache has it.
+pub fn built(
+    base: &str,
+    variant: Variant,
+    changes: &Changes,
+    events: Events,
+) -> Result<Option<KernelImage>> {
+    let key = Inputs::gather(base, variant, changes, events)?.key();
+    let dir = cache::dir()?.join("kernel").join(&key);
+    dir.is_dir().then(|| read(&dir, key)).transpose()
+}
+
 fn read(dir: &Path, key: String) -> Result<KernelImage> {
     let info: Info = serde_json::from_str(&fs_err::read_to_string(dir.join("info.json"))?)?;
     Ok(KernelImage {
         bzimage: dir.join("bzImage"),
         config: dir.join("config"),
-        system_map: dir.join("System.map"),
         key,
         release: info.release,
         patches: info.patches,

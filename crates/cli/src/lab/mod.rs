@@ -5,7 +5,10 @@ mod dry_run;
 mod run;
 mod shell;
 
-use crate::{options::refuse, signals};
+use crate::{
+    options::{refuse, LabOptions},
+    signals,
+};
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 use std::{fmt, process::ExitCode};
@@ -34,10 +37,13 @@ enum Inside {
 
 impl Inside {
     /// Without a guest, nothing that is for guests may be asked for.
-    fn check(self) -> Result<()> {
+    fn check(self, lab: &LabOptions) -> Result<()> {
         match self {
-            Inside::Host => refuse(&["mode", "machine", "append", "exits"], "with --in host"),
-            Inside::Guest => Ok(()),
+            Inside::Host => {
+                refuse(&["mode", "machine", "append", "exits"], "with --in host")?;
+                lab.check_host([])
+            }
+            Inside::Guest => lab.check(),
         }
     }
 }

@@ -50,8 +50,7 @@ pub struct Options {
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    options.common.check()?;
-    options.inside.check()?;
+    options.inside.check(&options.common)?;
     if let Err(error) = find_command(&options.command[0], options.inside) {
         errln!("error: {error}");
         return Ok(ExitCode::from(NO_SUCH_COMMAND));

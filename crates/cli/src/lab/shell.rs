@@ -30,8 +30,7 @@ pub struct Options {
 }
 
 pub fn run(options: Options) -> Result<ExitCode> {
-    options.common.check()?;
-    options.inside.check()?;
+    options.inside.check(&options.common)?;
     check_agent()?;
     if !options.common.dry_run && !std::io::stdin().is_terminal() {
         return Err(usage(

@@ -5,7 +5,7 @@ use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::Kernel;
-use paratick_build::kernel::{self, Changes, Variant, DEFAULT_BASE};
+use paratick_build::kernel::{self, debian, Changes, KernelImage, Variant, DEFAULT_BASE};
 use paratick_core::{event::Events, mode::Mode};
 use std::{
     fmt,
@@ -15,9 +15,10 @@ use std::{
 
 #[derive(Args, Clone)]
 pub struct Kernels {
-    /// The guests' kernel: a bzImage, `6.12` (with the series) or `6.12-base` (without); with
-    /// `-debug` at the end, one that looks for mistakes of its own, or with `-rt` one that is
-    /// PREEMPT_RT; with `-hz1000` after that, one whose tick has that rate
+    /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without) or
+    /// `6.12-debian` (Debian's package: fetched, not built); with `-debug` at the end, one that
+    /// looks for mistakes of its own, or with `-rt` one that is PREEMPT_RT; with `-hz1000` after
+    /// that, one whose tick has that rate
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -40,17 +41,30 @@ impl Kernels {
         }
     }
 
-    /// Whether none of them has to be built.
-    pub fn are_images(&self) -> bool {
-        let mut names = [&self.kernel].into_iter().chain(&self.host_kernel);
-        names.all(|name| matches!(name, KernelName::Image(_)))
-    }
-
     /// The guests' and the host's, built where they must be.
     pub fn ensure(&self, events: Events) -> Result<(Kernel, Kernel)> {
-        let guests = self.kernel.ensure(events)?;
+        self.both(|name| name.ensure(events))
+    }
+
+    /// The same for a dry run: nothing is built.
+    pub fn built(&self, events: Events) -> Result<(Kernel, Kernel)> {
+        self.both(|name| match name.built(events)? {
+            Some(kernel) => Ok(kernel),
+            None => Err(usage(format!(
+                "a dry run builds no kernel, and {name} is not built\n\
+                 hint: {}, once; or name a bzImage",
+                name.how()
+            ))),
+        })
+    }
+
+    fn both(
+        &self,
+        mut find: impl FnMut(&KernelName) -> Result<Kernel>,
+    ) -> Result<(Kernel, Kernel)> {
+        let guests = find(&self.kernel)?;
         let host = match &self.host_kernel {
-            Some(name) if *name != self.kernel => name.ensure(events)?,
+            Some(name) if *name != self.kernel => find(name)?,
             _ => guests.clone(),
         };
         Ok((guests, host))
@@ -62,6 +76,8 @@ pub enum KernelName {
     Image(PathBuf),
     /// One that the lab builds.
     Built(Built),
+    /// Debian's own, of this base: written as its name and `-debian`.
+    Debian(String),
 }
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
@@ -90,6 +106,15 @@ impl FromStr for KernelName {
                 "no such file\n\
                  hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
                  (`paratick kernel build`)"
+            ));
+        }
+        if let Some(base) = name.strip_suffix(DEBIAN) {
+            return Ok(KernelName::Debian(base.into()));
+        }
+        if name.contains(DEBIAN) {
+            return Err(format!(
+                "Debian's kernel is as it is\n\
+                 hint: leave out what follows {DEBIAN}, or name a kernel that the lab builds"
             ));
         }
         let (name, hz) = match name.rsplit_once(HZ) {
@@ -123,6 +148,8 @@ impl FromStr for KernelName {
 
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
+/// … or in where it is Debian's own.
+const DEBIAN: &str = "-debian";
 /// What comes next where it looks for mistakes of its own.
 const DEBUG: &str = "-debug";
 /// … or where it is PREEMPT_RT.
@@ -134,6 +161,7 @@ impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
+            KernelName::Debian(base) => write!(f, "{base}{DEBIAN}"),
             KernelName::Built(Built { base, variant, debug, rt, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
@@ -153,25 +181,66 @@ impl fmt::Display for KernelName {
 
 impl KernelName {
     fn is_unpatched(&self) -> bool {
-        matches!(self, KernelName::Built(Built { variant: Variant::Unpatched, .. }))
+        matches!(
+            self,
+            KernelName::Built(Built { variant: Variant::Unpatched, .. }) | KernelName::Debian(_)
+        )
     }
 
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
-        match self {
-            KernelName::Image(image) => {
-                Ok(Kernel { config: config_of(image), image: image.clone(), patches: None })
+        let built = match self {
+            KernelName::Image(image) => return Ok(taken(image)),
+            KernelName::Debian(base) => debian::ensure(base, events)?,
+            KernelName::Built(built) => {
+                kernel::ensure_changed(&built.base, built.variant, &built.changes(), events)?
             }
-            KernelName::Built(Built { base, variant, debug, rt, hz }) => {
-                let changes = Changes { debug: *debug, rt: *rt, hz: *hz, ..Changes::default() };
-                let built = kernel::ensure_changed(base, *variant, &changes, events)?;
-                Ok(Kernel {
-                    image: built.bzimage,
-                    config: Some(built.config),
-                    patches: built.patches,
-                })
-            }
-        }
+        };
+        Ok(kept(built))
     }
+
+    /// None where it is not built yet.
+    fn built(&self, events: Events) -> Result<Option<Kernel>> {
+        let built = match self {
+            KernelName::Image(image) => return Ok(Some(taken(image))),
+            KernelName::Debian(base) => debian::built(base, events)?,
+            KernelName::Built(built) => {
+                kernel::built(&built.base, built.variant, &built.changes(), events)?
+            }
+        };
+        Ok(built.map(kept))
+    }
+
+    /// What brings it into the cache.
+    fn how(&self) -> String {
+        let KernelName::Built(Built { base, variant, debug, rt, hz }) = self else {
+            return format!(
+                "`paratick lab run --kernel {self} --mode tickless -- true` fetches it"
+            );
+        };
+        let mut command = format!("`paratick kernel build {base}");
+        for (option, is_wanted) in
+            [(" --base", *variant == Variant::Unpatched), (" --debug", *debug), (" --rt", *rt)]
+        {
+            command.push_str(if is_wanted { option } else { "" });
+        }
+        command + &hz.map_or(String::new(), |hz| format!(" --hz {hz}")) + "` builds it"
+    }
+}
+
+impl Built {
+    fn changes(&self) -> Changes {
+        Changes { debug: self.debug, rt: self.rt, hz: self.hz, ..Changes::default() }
+    }
+}
+
+/// An image of the user's.
+fn taken(image: &Path) -> Kernel {
+    Kernel { config: config_of(image), image: image.into(), patches: None }
+}
+
+/// One of the cache.
+fn kept(image: KernelImage) -> Kernel {
+    Kernel { image: image.bzimage, config: Some(image.config), patches: image.patches }
 }
 
 /// The configuration of an image, where it lies as the kernel's build or Debian's packages leave
@@ -208,10 +277,27 @@ mod tests {
             );
             assert_eq!(parsed.to_string(), name);
         }
+        let debian: KernelName = "6.12-debian".parse().unwrap();
+        assert_eq!(debian, KernelName::Debian("6.12".into()));
+        assert!(debian.is_unpatched() && debian.to_string() == "6.12-debian");
+        for name in ["6.12-debian-rt", "6.12-debian-hz1000"] {
+            assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));
+        }
         assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
         assert!("6.12-rt-debug".parse::<KernelName>().unwrap_err().contains("hint:"));
         let error = "/no/such/bzImage".parse::<KernelName>().unwrap_err();
         assert!(error.contains("hint:"));
+    }
+
+    #[test]
+    fn a_kernel_that_is_missing_is_made_by_a_command() {
+        let how = |name: &str| name.parse::<KernelName>().unwrap().how();
+        assert_eq!(how("6.12"), "`paratick kernel build 6.12` builds it");
+        assert_eq!(
+            how("6.12-base-rt-hz1000"),
+            "`paratick kernel build 6.12 --base --rt --hz 1000` builds it"
+        );
+        assert!(how("6.12-debian").contains("--kernel 6.12-debian"));
     }
 
     #[test]

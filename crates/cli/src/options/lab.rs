@@ -104,7 +104,12 @@ impl LabPlan {
 
 impl LabOptions {
     pub fn check(&self) -> Result<()> {
-        self.host.check([])?;
+        self.check_host([&self.mode])
+    }
+
+    /// For guests in these modes, or none.
+    pub fn check_host<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
+        self.host.check(modes)?;
         self.host.settings.single(self.host.host)?;
         let (vcpus, host) = (self.size.vcpus, self.host.host);
         match self.host_cpus {
@@ -116,9 +121,6 @@ impl LabOptions {
                 "--host-cpus {cpus} is too few for --vcpus {vcpus}\n\
                  hint: the host needs one CPU more than the guest; omit --host-cpus to get that"
             ))),
-            _ if self.dry_run && !self.host.kernels.are_images() => Err(usage(
-                "a dry run builds no kernel\nhint: give --kernel a bzImage, or omit --dry-run",
-            )),
             _ => Ok(()),
         }
     }
@@ -133,8 +135,12 @@ impl LabOptions {
 
     pub fn plan(&self, clock: Clock, events: Events) -> Result<LabPlan> {
         let backend = self.host.host;
-        let tools = backend.tools((!self.dry_run).then_some(&mut *events))?;
-        let (kernel, host_kernel) = self.host.kernels.ensure(events)?;
+        let (tools, (kernel, host_kernel)) = if self.dry_run {
+            let kernels = self.host.kernels.built(events)?;
+            (backend.tools(None)?, kernels)
+        } else {
+            (backend.tools(Some(&mut *events))?, self.host.kernels.ensure(events)?)
+        };
         let (vcpus, memory) = (self.size.vcpus, self.memory.memory.unwrap_or(MEMORY));
         let mut host = HostSpec::for_guests(backend, host_kernel.image, vcpus, memory);
         host.boot.cpus = self.host_cpus.unwrap_or(host.boot.cpus);

@@ -60,10 +60,10 @@ impl Backend for Bochs {
         Tools::of_the_machine()
     }
 
-    fn command_line(&self, _host: &HostSpec, _tools: &Tools, run: &Path) -> Vec<String> {
+    fn command_line(&self, _: &HostSpec, _: &Tools, run: &Path) -> Result<Vec<String>> {
         let file = |name| run.join(name).display().to_string();
-        ["bochs".into(), "-q".into(), "-f".into(), file("bochsrc"), "-rc".into(), file("commands")]
-            .to_vec()
+        let [settings, commands] = ["bochsrc", "commands"].map(file);
+        Ok(["bochs".into(), "-q".into(), "-f".into(), settings, "-rc".into(), commands].to_vec())
     }
 
     fn start(&self, start: Start) -> Result<Box<dyn Send + Sync>> {

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_build::{
-    kernel::is_realtime,
+    kernel::{debian, is_realtime},
     progress::{Events, Step},
     tools::Tools,
 };
@@ -61,7 +61,7 @@ impl Backend for Emulated {
         }
     }
 
-    fn command_line(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
+    fn command_line(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Result<Vec<String>> {
         command_line(host, tools, run)
     }
 
@@ -130,6 +130,7 @@ fn kernel_parameters(spec: &HostSpec) -> Vec<String> {
         parameters.extend(EMULATED_TIME.map(String::from));
         parameters.push(EMULATED_START.into());
     }
+    parameters.extend(debian::host_parameters(&spec.boot.kernel));
     parameters.extend(spec.boot.append.iter().cloned());
     parameters
 }
@@ -147,7 +148,8 @@ fn parallel(emulation: &Emulation) -> String {
 }
 
 /// The whole command line, the program first.
-fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
+fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Result<Vec<String>> {
+    let first_root = tools.initramfs_of(&spec.boot.kernel)?;
     let mut line = vec![tools.qemu.display().to_string()];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
@@ -190,7 +192,7 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         format!("memory-backend-file,id=memory,size={size},mem-path={file},share={share}")
     };
     let initramfs = match &spec.begin {
-        Begin::Boot => &tools.initramfs,
+        Begin::Boot => &first_root,
         Begin::ToKeep { initramfs, memory: file } => {
             add(&["-object", &memory(file, "on")]);
             initramfs
@@ -198,7 +200,7 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         Begin::Kept { memory: file, .. } => {
             // Pages that are written to are copied: the file stays as it is.
             add(&["-object", &memory(file, "off"), "-incoming", "defer"]);
-            &tools.initramfs
+            &first_root
         }
     };
     if !matches!(spec.begin, Begin::Boot) {
@@ -222,7 +224,7 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Vec<String> {
         add(&["-drive", &format!("if=none,id=disk{number},format=raw,cache=unsafe,file={file}")]);
         add(&["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
     }
-    line
+    Ok(line)
 }
 
 fn connect(emulator: &Kept, start: &Start, path: &Path) -> Result<UnixStream> {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's source package, through apt, without touching the machine's own lists.
+//! Debian's packages, through apt, without touching the machine's own lists.
 //!
 //! The machine already says where it gets its packages from and whom it trusts.  Its entries are
-//! copied with `deb` turned into `deb-src` and used with lists and a cache of our own, so that apt
-//! checks what it fetches exactly as it does for the machine, and the machine does not change.
+//! copied, for sources with `deb` turned into `deb-src`, and used with lists and a cache of our
+//! own, so that apt checks what it fetches exactly as it does for the machine, and the machine does
+//! not change.
 
 use crate::kernel::run;
 use anyhow::{bail, Context, Result};
@@ -14,6 +15,25 @@ use std::{
 
 pub struct Apt {
     dir: PathBuf,
+    /// The lists are the machine's; only the cache is ours.
+    of_machine: bool,
+}
+
+/// What lists are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sources,
+    Packages,
+}
+
+impl Kind {
+    /// As apt's entries name it.
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Sources => "deb-src",
+            Kind::Packages => "deb",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,32 +43,53 @@ enum Format {
 }
 
 impl Apt {
-    /// Sets it up in `dir` from what the machine's apt uses.
-    pub fn new(dir: &Path) -> Result<Apt> {
-        let dir = dir.to_path_buf();
+    /// Sets it up in `dir` from what the machine's apt uses; None where that has no Debian archive.
+    pub fn new(dir: &Path, kind: Kind) -> Result<Option<Apt>> {
+        let apt = Apt { of_machine: false, ..Apt::of_machine(dir)? };
+        let codename = codename(&fs_err::read_to_string("/etc/os-release")?);
+        // Entries that say `stable` are somebody else's more often than Debian's: second choice.
+        let found = write_parts(&dir.join("parts"), codename.as_deref(), kind)?
+            || write_parts(&dir.join("parts"), None, kind)?;
+        Ok(found.then_some(apt))
+    }
+
+    /// One that reads the lists which the machine has already.
+    pub fn of_machine(dir: &Path) -> Result<Apt> {
         for folder in ["lists/partial", "cache/archives/partial"] {
             fs_err::create_dir_all(dir.join(folder))?;
         }
-        let codename = codename(&fs_err::read_to_string("/etc/os-release")?);
-        // Entries that say `stable` are somebody else's more often than Debian's: second choice.
-        if !write_parts(&dir.join("parts"), codename.as_deref())?
-            && !write_parts(&dir.join("parts"), None)?
-        {
-            bail!(
-                "no Debian archive in /etc/apt that could have QEMU's source\n\
-                 hint: the lab's emulator is built from Debian's source package; on another system \
-                 set PARATICK_QEMU to a QEMU with emulator/patches applied"
-            );
-        }
-        Ok(Apt { dir })
+        Ok(Apt { dir: dir.to_path_buf(), of_machine: true })
     }
 
     pub fn update(&self) -> Result<()> {
         run::output(self.command("apt-get").arg("update")).map(drop).context(
-            "cannot fetch the list of Debian's source packages\n\
+            "cannot fetch the list of Debian's packages\n\
                 hint: this needs the network once; the lists go to the cache, not to the machine's \
                 apt",
         )
+    }
+
+    /// The names of the packages that begin so.
+    pub fn packages(&self, prefix: &str) -> Result<Vec<String>> {
+        let said = run::output(self.command("apt-cache").args(["pkgnames", prefix]))?;
+        Ok(said.lines().map(str::to_owned).collect())
+    }
+
+    /// Downloads a package's newest version into `to`; the .deb's path.
+    pub fn download(&self, package: &str, to: &Path) -> Result<PathBuf> {
+        let mut get = self.command("apt-get");
+        get.args(["download", package]).current_dir(to);
+        run::output(&mut get).with_context(|| {
+            format!("cannot fetch the package {package}\nhint: this needs the network once")
+        })?;
+        let prefix = format!("{package}_");
+        let found = fs_err::read_dir(to)?
+            .flatten()
+            .find(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+        match found {
+            Some(entry) => Ok(entry.path()),
+            None => bail!("apt-get fetched {package}, but no file of it is in {}", to.display()),
+        }
     }
 
     /// The version to take: the tested one, else the newest of the series.
@@ -95,9 +136,11 @@ impl Apt {
             command.arg("-o").arg(format!("{name}={value}"));
         };
         let at = |name: &str| self.dir.join(name).display().to_string();
-        option("Dir::Etc::sourcelist", "/dev/null");
-        option("Dir::Etc::sourceparts", &at("parts"));
-        option("Dir::State::lists", &at("lists"));
+        if !self.of_machine {
+            option("Dir::Etc::sourcelist", "/dev/null");
+            option("Dir::Etc::sourceparts", &at("parts"));
+            option("Dir::State::lists", &at("lists"));
+        }
         option("Dir::Cache", &at("cache"));
         option("Acquire::Retries", "3");
         // Nobody else can write to these folders, and apt's own user may not be able to.
@@ -108,7 +151,7 @@ impl Apt {
 }
 
 /// Our own entries, made from the machine's; whether there are any.
-fn write_parts(parts: &Path, codename: Option<&str>) -> Result<bool> {
+fn write_parts(parts: &Path, codename: Option<&str>, kind: Kind) -> Result<bool> {
     if parts.exists() {
         fs_err::remove_dir_all(parts)?;
     }
@@ -117,8 +160,8 @@ fn write_parts(parts: &Path, codename: Option<&str>) -> Result<bool> {
     for (number, (path, format)) in machine_entries()?.into_iter().enumerate() {
         let text = fs_err::read_to_string(&path)?;
         let (text, extension) = match format {
-            Format::Lines => (source_lines(&text, codename), "list"),
-            Format::Stanzas => (source_stanzas(&text, codename), "sources"),
+            Format::Lines => (lines_of(&text, codename, kind), "list"),
+            Format::Stanzas => (stanzas_of(&text, codename, kind), "sources"),
         };
         if !text.is_empty() {
             fs_err::write(parts.join(format!("{number}.{extension}")), text)?;
@@ -172,7 +215,7 @@ fn is_debian<'a>(
 }
 
 /// `deb [options] uri suite component…` as `deb-src`.
-fn source_lines(text: &str, codename: Option<&str>) -> String {
+fn lines_of(text: &str, codename: Option<&str>, kind: Kind) -> String {
     text.lines()
         .filter_map(|line| {
             let rest = line.trim().strip_prefix("deb ")?.trim_start();
@@ -182,21 +225,22 @@ fn source_lines(text: &str, codename: Option<&str>) -> String {
             };
             let mut words = entry.split_whitespace().skip(1);
             let suite = words.next()?;
-            is_debian(codename, [suite].into_iter(), words).then(|| format!("deb-src {rest}\n"))
+            is_debian(codename, [suite].into_iter(), words)
+                .then(|| format!("{} {rest}\n", kind.word()))
         })
         .collect()
 }
 
 /// The stanzas of a deb822 file, their `Types` replaced.
-fn source_stanzas(text: &str, codename: Option<&str>) -> String {
+fn stanzas_of(text: &str, codename: Option<&str>, kind: Kind) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     lines
         .split(|line| line.trim().is_empty())
-        .filter_map(|stanza| source_stanza(stanza, codename))
+        .filter_map(|stanza| stanza_of(stanza, codename, kind))
         .collect()
 }
 
-fn source_stanza(stanza: &[&str], codename: Option<&str>) -> Option<String> {
+fn stanza_of(stanza: &[&str], codename: Option<&str>, kind: Kind) -> Option<String> {
     let named = |line: &str, name: &str| {
         line.split_once(':').is_some_and(|(field, _)| field.trim().eq_ignore_ascii_case(name))
     };
@@ -217,7 +261,7 @@ fn source_stanza(stanza: &[&str], codename: Option<&str>) -> Option<String> {
         && is_debian(codename, suites.split_whitespace(), components.split_whitespace());
     wanted.then(|| {
         let lines = stanza.iter().map(|line| match named(line, "Types") {
-            true => "Types: deb-src\n".to_owned(),
+            true => format!("Types: {}\n", kind.word()),
             false => format!("{line}\n"),
         });
         lines.chain(["\n".to_owned()]).collect()
@@ -233,7 +277,7 @@ fn versions(said: &str) -> Vec<String> {
 }
 
 /// Debian's order of versions; dpkg knows it.
-fn order(a: &str, b: &str) -> std::cmp::Ordering {
+pub fn order(a: &str, b: &str) -> std::cmp::Ordering {
     let is = |relation| {
         Command::new("dpkg")
             .args(["--compare-versions", a, relation, b])
@@ -262,7 +306,7 @@ mod tests {
             deb http://b.example/tools bookworm stable\n\
             deb http://c.example/debian trixie main\n";
         assert_eq!(
-            source_lines(text, RELEASE),
+            lines_of(text, RELEASE, Kind::Sources),
             "deb-src http://a.example/debian bookworm main contrib\n\
              deb-src [arch=amd64 signed-by=/k.gpg] http://a.example/sec bookworm-security main\n"
         );
@@ -276,7 +320,7 @@ mod tests {
             Types: deb\nURIs: http://b.example\nSuites: nodistro\nComponents: main\n\n\
             Enabled: no\nTypes: deb\nURIs: http://c.example\nSuites: bookworm\nComponents: main\n";
         assert_eq!(
-            source_stanzas(text, RELEASE),
+            stanzas_of(text, RELEASE, Kind::Sources),
             "Types: deb-src\nURIs: http://a.example/debian\n\
              Suites: bookworm\n bookworm-updates\nComponents: main\n\
              Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n\n"
