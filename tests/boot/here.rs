@@ -4,13 +4,13 @@
 
 use crate::support::{host_spec, kernel, pair, sh, text, tools, PATIENCE};
 use paratick_core::{results, size::Size};
-use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, spec::HostSpec};
+use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, snapshot, spec::HostSpec};
 use std::fs;
 
 fn machine() -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
     spec.emulation.count_world_switches = true;
-    Host::resume(spec, &tools(), &mut |_| {}).unwrap()
+    snapshot::host(spec, &tools(), &mut |_| {}).unwrap()
 }
 
 /// What `paratick` prints on this machine, whose disk nobody can write to.

@@ -11,7 +11,7 @@ use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, Input},
     failure::Failure,
-    host::Host,
+    snapshot,
     spec::HostSpec,
 };
 use std::{
@@ -180,7 +180,7 @@ fn a_command_that_is_not_there_is_an_error(pair: &Pair) {
 fn several_guests_share_a_host() {
     let memory = Size::mib(256);
     let host = HostSpec::for_guests(EMULATED, kernel(), 4, Size::mib(1024));
-    let host = Host::resume(host, &tools(), &mut |_| {}).unwrap();
+    let host = snapshot::host(host, &tools(), &mut |_| {}).unwrap();
     let names = ["periodic", "tickless", "tickless-stop", "paratick"];
     let guests: Vec<_> = names
         .into_iter()

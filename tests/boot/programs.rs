@@ -25,9 +25,9 @@ fn read(file: &Path) -> Results {
     results::read(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// Fails only where its kernel was told of the agent: in a guest, and not while it is prepared.
+/// Fails only where its kernel was told of a root: in a guest, and not while it is prepared.
 const FAILS_IN_GUESTS: &str =
-    "bad=if grep -q paratick-agent /proc/cmdline; then echo no luck >&2; exit 3; fi";
+    "bad=if grep -q PARATICK_ROOT /proc/cmdline; then echo no luck >&2; exit 3; fi";
 
 #[test]
 fn a_program_that_fails_is_told_and_the_others_are_kept() {

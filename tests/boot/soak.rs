@@ -6,7 +6,7 @@
 
 use crate::support::{guest_on, kernel, sh, text, tools};
 use paratick_core::size::Size;
-use paratick_machine::{backend::EMULATED, guest::Guest, host::Host, spec::HostSpec};
+use paratick_machine::{backend::EMULATED, guest::Guest, host::Host, snapshot, spec::HostSpec};
 use std::{
     process::Command,
     time::{Duration, Instant},
@@ -43,7 +43,7 @@ impl Late {
 fn boot_host(vcpus: u32) -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), vcpus, Size::mib(1024));
     spec.emulation.parallel_clock = true;
-    Host::resume(spec, &tools(), &mut |_| {}).unwrap()
+    snapshot::host(spec, &tools(), &mut |_| {}).unwrap()
 }
 
 fn compile() {

@@ -12,6 +12,7 @@ use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::Guest,
     host::Host,
+    snapshot,
     spec::HostSpec,
 };
 use std::{
@@ -157,14 +158,14 @@ pub fn pair(
 
 /// Both of them from a snapshot, with nothing that counts.
 pub fn resumed(host: HostSpec, guest: GuestConfig) -> (Host, Guest) {
-    Host::resume_with(host, guest, &tools(), &mut print).unwrap()
+    snapshot::host_with(host, guest, &tools(), &mut print).unwrap()
 }
 
 /// A host from a snapshot, with room for two guests.
 pub fn host_for(kernel: PathBuf, vcpus: u32, append: &[&str]) -> Host {
     let mut spec = host_spec(kernel, vcpus, append);
     spec.boot.memory = spec.boot.memory + Size::mib(512);
-    let host = Host::resume(spec, &tools(), &mut print).unwrap();
+    let host = snapshot::host(spec, &tools(), &mut print).unwrap();
     host.counting_start().unwrap();
     host
 }

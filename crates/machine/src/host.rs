@@ -6,7 +6,6 @@ use crate::{
     exec::{self, Exec, ExecResult, Finished, OutputSink},
     guest::{Guest, KeptGuest},
     link::HOST,
-    snapshot,
     spec::{boot_limit, disk_file, HostSpec, Start},
 };
 use anyhow::{bail, Context, Result};
@@ -40,22 +39,6 @@ impl Host {
             host.booted.enter(HOST)?;
         }
         Ok(host)
-    }
-
-    /// From a snapshot if there can be one, which is made if there is none; else it boots.
-    pub fn resume(spec: HostSpec, tools: &Tools, events: Events) -> Result<Host> {
-        snapshot::resume(spec, None, tools, events).map(|(host, _)| host)
-    }
-
-    /// The same, and a guest that has booted on it.
-    pub fn resume_with(
-        spec: HostSpec,
-        guest: GuestConfig,
-        tools: &Tools,
-        events: Events,
-    ) -> Result<(Host, Guest)> {
-        let (host, guest) = snapshot::resume(spec, Some(guest), tools, events)?;
-        Ok((host, guest.context("a host without its guest")?))
     }
 
     /// One whose agent answers, and that has nothing of the machine yet.

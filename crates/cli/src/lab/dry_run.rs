@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command lines of a run, to read and to paste.
 
-use super::Inside;
+use super::inside::Inside;
 use crate::options::LabPlan;
 use anyhow::Result;
 use paratick_core::shell::quote;

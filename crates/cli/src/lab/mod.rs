@@ -2,16 +2,14 @@
 //! `paratick lab`: any command of this machine in a guest, on a host that is emulated or real.
 
 mod dry_run;
+mod inside;
 mod run;
 mod shell;
 
-use crate::{
-    options::{refuse, LabOptions},
-    signals,
-};
+use crate::signals;
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
-use std::{fmt, process::ExitCode};
+use clap::Subcommand;
+use std::process::ExitCode;
 
 /// Boot a host and a guest, and run commands in them
 #[derive(Subcommand)]
@@ -27,34 +25,6 @@ pub enum Verb {
     ///
     /// Leaving the shell ends the lab.
     Shell(shell::Options),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Inside {
-    Host,
-    Guest,
-}
-
-impl Inside {
-    /// Without a guest, nothing that is for guests may be asked for.
-    fn check(self, lab: &LabOptions) -> Result<()> {
-        match self {
-            Inside::Host => {
-                refuse(&["mode", "machine", "append", "exits"], "with --in host")?;
-                lab.check_host([])
-            }
-            Inside::Guest => lab.check(),
-        }
-    }
-}
-
-impl fmt::Display for Inside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Inside::Host => "host",
-            Inside::Guest => "guest",
-        })
-    }
 }
 
 pub fn run(verb: Verb) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab run`.
 
-use super::{dry_run, Inside};
+use super::{dry_run, inside::Inside};
 use crate::{
     options::{check_agent, duration, Format, LabOptions, LabPlan},
     print::{errln, out, pass_on},

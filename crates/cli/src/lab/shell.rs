@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab shell`.
 
-use super::{dry_run, Inside};
+use super::{dry_run, inside::Inside};
 use crate::{
     errors::usage,
     options::{check_agent, LabOptions},

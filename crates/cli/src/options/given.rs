@@ -19,8 +19,8 @@ pub fn remember_given(matches: &ArgMatches) {
     let _ = GIVEN.set(ids.filter(named).map(String::from).collect());
 }
 
-/// An error for the first of these options (by their field's names) that was named; `why` says where
-/// it has no effect, as in `with --in host`.
+/// An error for the first of these options (by their field's names) that was named; `why` says
+/// where it has no effect, as in `with --in host`.
 pub fn refuse(options: &[&str], why: &str) -> Result<()> {
     let given = GIVEN.get().map_or(&[][..], Vec::as_slice);
     match options.iter().find(|option| given.iter().any(|name| name == *option)) {

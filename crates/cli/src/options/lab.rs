@@ -78,7 +78,7 @@ pub struct LabPlan {
 impl LabPlan {
     pub fn boot(&self, events: Events) -> Result<(Host, Guest)> {
         if !self.fresh && snapshot::obstacle(&self.host, Some(&self.guest)).is_none() {
-            return Host::resume_with(self.host.clone(), self.guest.clone(), &self.tools, events);
+            return snapshot::host_with(self.host.clone(), self.guest.clone(), &self.tools, events);
         }
         let host = Host::boot(self.host.clone(), &self.tools, events)?;
         let (vcpus, mode) = (self.guest.vcpus, self.guest.mode);
@@ -91,7 +91,7 @@ impl LabPlan {
     pub fn boot_host(&self, events: Events) -> Result<Host> {
         match self.fresh {
             true => Host::boot(self.host.clone(), &self.tools, events),
-            false => Host::resume(self.host.clone(), &self.tools, events),
+            false => snapshot::host(self.host.clone(), &self.tools, events),
         }
     }
 
