@@ -71,7 +71,7 @@ fn without_preparation_a_program_runs_from_the_guest_s_own_root() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
     // On the machine it would fail.
-    let command = "in-place=grep -q paratick-agent /proc/cmdline";
+    let command = "in-place=grep -q PARATICK_ROOT /proc/cmdline";
     let arguments = ["sequential", "--program", command, "--no-prepare"];
     let (code, said) = bench("tickless", &arguments, &file);
     assert_eq!(code, Some(0));
