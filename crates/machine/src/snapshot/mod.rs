@@ -211,7 +211,7 @@ fn make(wanted: &Wanted, dir: &Path, events: Events) -> Result<()> {
     make_room(&home, wanted.spec.boot.memory)?;
     // What is left in it by a run that was interrupted goes with the next.
     let folder = RunFolder::create_in(&home.join("new"), false)?;
-    let kept = folder.path().join("kept");
+    let kept = folder.path().join("whole");
     fs_err::create_dir(&kept)?;
     let first = wanted.tools.initramfs_of(&wanted.spec.boot.kernel)?;
     let initramfs = match wanted.guest {
