@@ -57,8 +57,8 @@ emulator: build ## QEMU from Debian's source, fixed for nested guests (2 min, ne
 	$(PARATICK) emulator build
 
 demo: ## from a bare machine to tables of exits and a report (13 min; 3 when all is built)
-	@echo 'The demo: 5 steps, about 13 min on 2 idle cores, 3 when all is built.' >&2
-	@echo 'A first table, of a kernel of Debian'"'"'s, comes after 5 min; the modes after 13.' >&2
+	@echo 'The demo: 5 steps, up to 19 min on 2 idle cores, 5 when all is built.' >&2
+demo: ## from a bare machine to tables of exits and a report (up to 19 min; 5 when all is built)
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)build.log 2/5 'compile paratick and check this machine' 'about 2 min' \
