@@ -56,9 +56,9 @@ kernels: build ## the images: with the series and without (10 min)
 emulator: build ## QEMU from Debian's source, fixed for nested guests (2 min, network)
 	$(PARATICK) emulator build
 
-demo: ## from a bare machine to tables of exits and a report (13 min; 3 when all is built)
+demo: ## from a bare machine to tables of exits and a report (up to 19 min)
 	@echo 'The demo: 5 steps, up to 19 min on 2 idle cores, 5 when all is built.' >&2
-demo: ## from a bare machine to tables of exits and a report (up to 19 min; 5 when all is built)
+	@echo 'The first table is that of a kernel of Debian; our modes come at the end.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)build.log 2/5 'compile paratick and check this machine' 'about 2 min' \
@@ -70,8 +70,8 @@ demo: ## from a bare machine to tables of exits and a report (up to 19 min; 5 wh
 	$(STEP) 5/5 'boot and measure, in 7 modes' 'about 4 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
-test: ## what CI runs; covers every subject (25 min from nothing, 15 when all is built)
-	@echo 'Tests: 5 steps; from nothing they take about 25 min on 2 cores.' >&2
+test: ## what CI runs; covers every subject (up to 70 min, so far)
+	@echo 'Tests: 5 steps; from nothing they take up to 70 min on 2 cores, so far.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)tests.log 2/5 'compile paratick and its tests' 'about 4 min' \
@@ -79,7 +79,7 @@ test: ## what CI runs; covers every subject (25 min from nothing, 15 when all is
 	$(STEP) 3/5 'tests that boot nothing' 'about 2 min' $(TESTS) $(QUICK)
 	$(STEP) 4/5 'build the kernels, and beside them the emulator' 'about 10 min' \
 	    $(MAKE) -j2 --no-print-directory kernels emulator-beside
-	$(STEP) 5/5 'tests that boot' 'about 10 min' $(TESTS) boot
+	$(STEP) 5/5 'tests that boot' '10 to 40 min' $(TESTS) boot
 
 test-all: ## every test that exists; hours; run it again to go on where it was stopped
 	scripts/bootstrap --with checks --with browser --with intel

@@ -41,6 +41,9 @@ fn unfinished(cache: &Path) -> usize {
     fs::read_dir(cache.join("snapshot/new")).map_or(0, Iterator::count)
 }
 
+/// Done to the folder of a snapshot.
+type Damage<'a> = &'a dyn Fn(&Path);
+
 #[test]
 fn a_snapshot_that_does_not_fit_is_made_anew_and_that_is_said() {
     let cache = TempDir::new().unwrap();
@@ -52,7 +55,7 @@ fn a_snapshot_that_does_not_fit_is_made_anew_and_that_is_said() {
     assert_eq!(run(cache, &kernel()).1, "");
     assert_eq!(fs::metadata(snapshot.join("memory")).unwrap().modified().unwrap(), made);
 
-    let damages: [(&str, &dyn Fn(&Path)); 4] = [
+    let damages: [(&str, Damage); 4] = [
         ("its memory was written to", &|dir| {
             let memory = fs::File::options().write(true).open(dir.join("memory")).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&memory, b"damage", 1 << 20).unwrap();

@@ -2,9 +2,10 @@
 //! Hosts that have booted, and a guest on them, kept as files: to begin from there instead of
 //! booting again.
 //!
-//! A snapshot is a folder of the cache: `memory`, the host's, from which later hosts copy pages
-//! that they write to; `state`, of all else, as QEMU's migration writes it; and `about.json`.  It is
-//! made of a host that is idle, and has nothing of the machine in use but the emulator.
+//! A snapshot is a folder of the cache: `memory`, the host's, from which later hosts copy the
+//! pages that they write to; `state`, of all else, as QEMU's migration writes it; and
+//! `about.json`.  It is made of a host that is idle, and has nothing of the machine in use but the
+//! emulator.
 
 mod qemu;
 mod store;
