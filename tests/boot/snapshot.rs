@@ -148,7 +148,8 @@ fn a_run_that_is_ended_while_it_makes_a_snapshot_leaves_no_half_of_one() {
 fn inside_is_the_same_from_a_snapshot_as_after_a_boot() {
     // What differs from boot to boot is not in it.
     let look = "uname -r; nproc; mount | grep -v tmpfs | cut -d' ' -f1,3,5 | sort; ls / /run; \
-                ls /run/paratick | sed s/guest.*/guest/; cat /proc/cmdline; id; readlink /proc/self/root";
+                ls /run/paratick | sed s/guest.*/guest/; cat /proc/cmdline; id; \
+                readlink /proc/self/root";
     let [booted, woken] = [Pair::boot(1, "paratick"), Pair::resume(1, "paratick")].map(|pair| {
         let said = [pair.guest.exec(sh(look)).unwrap(), pair.host.exec(sh(look)).unwrap()];
         pair.guest.shutdown().unwrap();
