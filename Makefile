@@ -49,7 +49,7 @@ first:
 	$(PARATICK) bench quick --kernel 6.12-debian --modes tickless --rounds 1 --repeat 1 \
 	    --output $(CARGO_TARGET_DIR)/demo-debian.json
 
-kernels: build ## the images: with the series and without (10 min)
+kernels: build ## the images: with the series and without (up to 18 min)
 	$(PARATICK) kernel build
 	$(PARATICK) kernel build --base
 
@@ -63,11 +63,11 @@ demo: ## from a bare machine to tables of exits and a report (up to 19 min)
 	    scripts/bootstrap
 	$(QUIET)build.log 2/5 'compile paratick and check this machine' 'about 2 min' \
 	    $(MAKE) --no-print-directory build ready
-	$(STEP) 3/5 'build the emulator' 'about 1 min' $(PARATICK) emulator build
+	$(STEP) 3/5 'build the emulator' 'up to 4 min' $(PARATICK) emulator build
 	$(STEP) 4/5 'measure a kernel of Debian'"'"'s, and beside that build ours' \
-	    'first table in 1 min, then about 6 min' \
+	    'first table soon, then up to 11 min' \
 	    $(MAKE) -j2 --no-print-directory first kernel-beside
-	$(STEP) 5/5 'boot and measure, in 7 modes' 'about 4 min; resumes after an interruption' \
+	$(STEP) 5/5 'boot and measure, in 7 modes' 'up to 6 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
 test: ## what CI runs; covers every subject (up to 70 min, so far)
@@ -77,7 +77,7 @@ test: ## what CI runs; covers every subject (up to 70 min, so far)
 	$(QUIET)tests.log 2/5 'compile paratick and its tests' 'about 4 min' \
 	    $(MAKE) --no-print-directory build tests
 	$(STEP) 3/5 'tests that boot nothing' 'about 2 min' $(TESTS) $(QUICK)
-	$(STEP) 4/5 'build the kernels, and beside them the emulator' 'about 10 min' \
+	$(STEP) 4/5 'build the kernels, and beside them the emulator' 'up to 18 min' \
 	    $(MAKE) -j2 --no-print-directory kernels emulator-beside
 	$(STEP) 5/5 'tests that boot' '10 to 40 min' $(TESTS) boot
 
@@ -96,7 +96,7 @@ ready: build
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
 	$(TESTS) $(QUICK)
 
-test-boot: kernels emulator ## boots kernels under emulation (10 min, plus kernels and emulator)
+test-boot: kernels emulator ## boots kernels under emulation (10 to 40 min, plus kernels and emulator)
 	$(TESTS) boot
 
 test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min, plus the kernel)
