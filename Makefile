@@ -96,7 +96,7 @@ ready: build
 test-quick: build ## unit, property, CLI and browser tests: boots nothing (2 min)
 	$(TESTS) $(QUICK)
 
-test-boot: kernels emulator ## boots kernels under emulation (10 to 40 min, plus kernels and emulator)
+test-boot: kernels emulator ## boots kernels under emulation (10 to 40 min, plus what it boots)
 	$(TESTS) boot
 
 test-intel: build ## under KVM-Intel, in an emulator of such a processor (3 min, plus the kernel)
