@@ -11,21 +11,14 @@
 #include "exits.h"
 #include "marks.h"
 #include "tracepoint.h"
+#include "told.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
-const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
-const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
 const volatile __u32 hrtimer_function_at;
 const volatile __u32 tick_what_at;
-const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
-
-#define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
-#define exit_info2(ctx)		field_u64(ctx, exit_info2_at)
-#define exit_intr_info(ctx)	field_u32(ctx, exit_intr_info_at)
-#include "note.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -76,6 +69,13 @@ static __always_inline struct thread *this_thread(void)
 	return bpf_map_lookup_elem(&threads, &pid);
 }
 
+static __always_inline struct thread *open_exit(void)
+{
+	struct thread *thread = this_thread();
+
+	return thread && thread->window ? thread : 0;
+}
+
 static __always_inline __u64 *slot(__u32 index)
 {
 	return bpf_map_lookup_elem(&state, &index);
@@ -107,8 +107,8 @@ static __always_inline void settle(const struct thread *thread)
 		.window = thread->window,
 		.vcpu = thread->vcpu,
 		.reason = thread->reason,
-		.msr = thread->msr,
 		.facts = thread->facts,
+		.detail = thread->detail,
 	};
 
 	count(&key);
@@ -177,32 +177,6 @@ int kvm_exit(void *ctx)
 	thread->window = open;
 	if (open)
 		note_exit(thread, field_u32(ctx, exit_reason_at), ctx);
-	return 0;
-}
-
-/*
- * Also fires on the fast path, before the guest is entered again. Raw, as are
- * the handlers' below, because perf's part of a classic tracepoint costs more
- * than all that is done here; its arguments are write, ecx, data, exception.
- */
-SEC("raw_tracepoint/kvm_msr")
-int kvm_msr(__u64 *ctx)
-{
-	struct thread *thread = this_thread();
-
-	if (thread && thread->window && awaits_msr(thread))
-		note_msr(thread, ctx[1], &ctx[2]);
-	return 0;
-}
-
-/* Its arguments are nr, a0, a1, a2, a3. */
-SEC("raw_tracepoint/kvm_hypercall")
-int kvm_hypercall(__u64 *ctx)
-{
-	struct thread *thread = this_thread();
-
-	if (thread && thread->window)
-		note_hypercall(thread, ctx[0]);
 	return 0;
 }
 
@@ -305,9 +279,9 @@ int kvm_cpuid(void *ctx)
 
 static __always_inline int handler(__u32 fact)
 {
-	struct thread *thread = this_thread();
+	struct thread *thread = open_exit();
 
-	if (thread && thread->window)
+	if (thread)
 		note_handler(thread, fact);
 	return 0;
 }
@@ -351,14 +325,13 @@ int irq_handler_entry(void *ctx)
 SEC("tracepoint/timer/hrtimer_expire_entry")
 int hrtimer_expire_entry(void *ctx)
 {
-	__u64 function = field_u64(ctx, hrtimer_function_at);
-	struct thread *thread;
+	struct thread *thread = open_exit();
+	__u64 function;
 
-	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
-		return 0;
-	thread = this_thread();
-	if (thread)
-		note_vcpu_timer(thread);
+	if (thread) {
+		function = field_u64(ctx, hrtimer_function_at);
+		note_timer(thread, which_timer(function), function);
+	}
 	return 0;
 }
 

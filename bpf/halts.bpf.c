@@ -8,6 +8,7 @@
 #include "exits.h"
 #include "halts.h"
 #include "tracepoint.h"
+#include "which.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -17,7 +18,6 @@ const volatile __u32 start_timer_at, start_function_at, start_expires_at;
 const volatile __u32 cancel_timer_at;
 const volatile __u32 waking_pid_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
-const volatile __u64 vcpu_timer_fn;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -227,7 +227,7 @@ int hrtimer_start(void *ctx)
 {
 	struct halting *thread;
 
-	if (field_u64(ctx, start_function_at) != vcpu_timer_fn)
+	if (!is_vcpu_timer(which_timer(field_u64(ctx, start_function_at))))
 		return 0;
 	thread = this_thread();
 	if (!thread)

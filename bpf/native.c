@@ -5,6 +5,8 @@
 #define exit_info1(ctx)		(((const struct arguments *)(ctx))->info1)
 #define exit_info2(ctx)		(((const struct arguments *)(ctx))->info2)
 #define exit_intr_info(ctx)	(((const struct arguments *)(ctx))->intr_info)
+/* Whose traces are read has high-resolution timers. */
+#define tick_is_no_hrtimer	0
 #include "note.h"
 
 void paratick_note_exit(struct thread *thread, __u32 reason,
@@ -23,9 +25,32 @@ void paratick_note_msr(struct thread *thread, __u32 msr, __u64 value)
 	note_msr(thread, msr, &value);
 }
 
-void paratick_note_hypercall(struct thread *thread, __u64 number)
+void paratick_note_hypercall(struct thread *thread, __u32 fact, __u64 number,
+			     __u64 value)
 {
-	note_hypercall(thread, number);
+	note_hypercall(thread, fact, number, value);
+}
+
+void paratick_note_mmio(struct thread *thread, __u64 address, __u32 write)
+{
+	note_mmio(thread, address, write);
+}
+
+void paratick_note_out(struct thread *thread, __u32 port, __u32 value)
+{
+	note_out(thread, port, value);
+}
+
+void paratick_note_apic(struct thread *thread, __u32 write, __u32 offset,
+			__u64 value)
+{
+	note_apic(thread, write, offset, value);
+}
+
+void paratick_note_vmgexit(struct thread *thread, __u64 reason, __u64 info1,
+			   __u64 info2)
+{
+	note_vmgexit(thread, reason, info1, info2);
 }
 
 void paratick_note_handler(struct thread *thread, __u32 fact)
@@ -33,7 +58,7 @@ void paratick_note_handler(struct thread *thread, __u32 fact)
 	note_handler(thread, fact);
 }
 
-void paratick_note_vcpu_timer(struct thread *thread)
+void paratick_note_timer(struct thread *thread, __u32 which, __u64 function)
 {
-	note_vcpu_timer(thread);
+	note_timer(thread, which, function);
 }

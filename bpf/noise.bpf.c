@@ -11,21 +11,15 @@
 #include "marks.h"
 #include "noise.h"
 #include "tracepoint.h"
+#include "told.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
-const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
-const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 hrtimer_function_at;
 const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at;
 const volatile __u32 waking_pid_at, wakeup_pid_at;
-const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
 
-#define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
-#define exit_info2(ctx)		field_u64(ctx, exit_info2_at)
-#define exit_intr_info(ctx)	field_u32(ctx, exit_intr_info_at)
-#include "note.h"
 
 /* Of a task's states, those in which it sleeps (TASK_REPORT). */
 #define TASK_SLEEPS	0xff
@@ -110,6 +104,13 @@ static __always_inline struct vcpu *of_thread(__u32 pid)
 static __always_inline struct vcpu *this_vcpu(void)
 {
 	return of_thread(bpf_get_current_pid_tgid());
+}
+
+static __always_inline struct thread *open_exit(void)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	return vcpu && vcpu->state != IN_GUEST ? &vcpu->noted : 0;
 }
 
 static __always_inline void enter(struct vcpu *vcpu, __u32 next)
@@ -200,7 +201,7 @@ int kvm_entry(void *ctx)
 	absence->ended_ns = vcpu->since_ns;
 	absence->entry_cpu = bpf_get_smp_processor_id();
 	absence->reason = vcpu->noted.reason;
-	absence->msr = vcpu->noted.msr;
+	absence->detail = vcpu->noted.detail;
 	absence->facts = vcpu->noted.facts;
 	if (bpf_ringbuf_output(&records, absence, sizeof(*absence), BPF_RB_NO_WAKEUP))
 		count(NOISE_LOST);
@@ -361,38 +362,15 @@ int softirq_exit(void *ctx)
 	return interrupt_ends();
 }
 
-/* Its arguments are write, ecx, data, exception. */
-SEC("raw_tracepoint/kvm_msr")
-int kvm_msr(__u64 *ctx)
-{
-	struct vcpu *vcpu = this_vcpu();
-
-	if (vcpu && vcpu->state != IN_GUEST && awaits_msr(&vcpu->noted))
-		note_msr(&vcpu->noted, ctx[1], &ctx[2]);
-	return 0;
-}
-
-/* Its arguments are nr, a0, a1, a2, a3. */
-SEC("raw_tracepoint/kvm_hypercall")
-int kvm_hypercall(__u64 *ctx)
-{
-	struct vcpu *vcpu = this_vcpu();
-
-	if (vcpu && vcpu->state != IN_GUEST)
-		note_hypercall(&vcpu->noted, ctx[0]);
-	return 0;
-}
-
 SEC("tracepoint/timer/hrtimer_expire_entry")
 int hrtimer_expire_entry(void *ctx)
 {
-	__u64 function = field_u64(ctx, hrtimer_function_at);
-	struct vcpu *vcpu;
+	struct thread *thread = open_exit();
+	__u64 function;
 
-	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
-		return 0;
-	vcpu = this_vcpu();
-	if (vcpu && vcpu->state != IN_GUEST)
-		note_vcpu_timer(&vcpu->noted);
+	if (thread) {
+		function = field_u64(ctx, hrtimer_function_at);
+		note_timer(thread, which_timer(function), function);
+	}
 	return 0;
 }

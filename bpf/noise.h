@@ -30,16 +30,17 @@ struct absence {
 	__u64 interrupted_ns;	/* the host's interrupts and softirqs, in its context */
 	__u64 taker_low;	/* who ran before it came back, in its longest wait: 16 bytes */
 	__u64 taker_high;
+	__u64 detail;		/* as facts say, in exits.h */
 	__u32 taker;		/* … and its number; 0: nobody */
 	__u32 tgid;
 	__u32 vcpu;
 	__u32 isa;
 	__u32 reason;
-	__u32 msr;
 	__u32 facts;		/* as in exits.h */
 	__u32 exit_cpu;
 	__u32 entry_cpu;
 	__u32 flags;
+	__u32 pad;
 };
 
 /* Slots of the `state` array. */

@@ -8,6 +8,7 @@
 #include "exits.h"
 #include "pcpus.h"
 #include "tracepoint.h"
+#include "which.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -17,7 +18,6 @@ char _license[] SEC("license") = "GPL";
 /* Field offsets and addresses of this kernel, written by the loader. */
 const volatile __u32 cpuid_function_at, cpuid_index_at;
 const volatile __u32 hrtimer_function_at;
-const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -111,9 +111,7 @@ int hrtimer_expire_entry(void *ctx)
 {
 	__u64 function = field_u64(ctx, hrtimer_function_at);
 
-	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
-		return 0;
-	return count(PCPU_VCPU_TIMERS);
+	return is_vcpu_timer(which_timer(function)) ? count(PCPU_VCPU_TIMERS) : 0;
 }
 
 SEC("tracepoint/kvm/kvm_cpuid")

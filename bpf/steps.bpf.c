@@ -8,21 +8,15 @@
 #include "exits.h"
 #include "steps.h"
 #include "tracepoint.h"
+#include "told.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
-const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
-const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 start_timer_at, start_function_at;
 const volatile __u32 expire_timer_at, expire_function_at;
 const volatile __u32 prev_pid_at, next_pid_at, waking_pid_at;
-const volatile __u64 vcpu_timer_fn, vcpu_tick_timer_fn;
 
-#define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
-#define exit_info2(ctx)		field_u64(ctx, exit_info2_at)
-#define exit_intr_info(ctx)	field_u32(ctx, exit_intr_info_at)
-#include "note.h"
 
 struct vcpu {
 	struct thread noted;
@@ -76,6 +70,13 @@ static __always_inline struct vcpu *this_vcpu(void)
 	return of_thread(bpf_get_current_pid_tgid());
 }
 
+static __always_inline struct thread *open_exit(void)
+{
+	struct vcpu *vcpu = this_vcpu();
+
+	return vcpu && !vcpu->in_guest ? &vcpu->noted : 0;
+}
+
 static __noinline int tell(struct vcpu *vcpu, __u32 kind)
 {
 	struct step step = {};
@@ -89,7 +90,7 @@ static __noinline int tell(struct vcpu *vcpu, __u32 kind)
 	step.isa = vcpu->noted.isa;
 	if (kind == STEP_ENTRY) {
 		step.reason = vcpu->noted.reason;
-		step.msr = vcpu->noted.msr;
+		step.detail = vcpu->noted.detail;
 		step.facts = vcpu->noted.facts;
 	}
 	if (bpf_ringbuf_output(&records, &step, sizeof(step), BPF_RB_NO_WAKEUP))
@@ -171,10 +172,10 @@ int sched_waking(void *ctx)
 /* The first handler that runs after an interrupt exit tells why it happened. */
 static __always_inline int handler(__u32 fact)
 {
-	struct vcpu *vcpu = this_vcpu();
+	struct thread *thread = open_exit();
 
-	if (vcpu && !vcpu->in_guest)
-		note_handler(&vcpu->noted, fact);
+	if (thread)
+		note_handler(thread, fact);
 	return 0;
 }
 
@@ -192,28 +193,6 @@ HANDLER(call_function_single, FACT_IPI)
 HANDLER(irq_work, FACT_IPI)
 HANDLER(irq_handler, FACT_DEVICE)
 
-/* Its arguments are write, ecx, data, exception. */
-SEC("raw_tracepoint/kvm_msr")
-int kvm_msr(__u64 *ctx)
-{
-	struct vcpu *vcpu = this_vcpu();
-
-	if (vcpu && !vcpu->in_guest && awaits_msr(&vcpu->noted))
-		note_msr(&vcpu->noted, ctx[1], &ctx[2]);
-	return 0;
-}
-
-/* Its arguments are nr, a0, a1, a2, a3. */
-SEC("raw_tracepoint/kvm_hypercall")
-int kvm_hypercall(__u64 *ctx)
-{
-	struct vcpu *vcpu = this_vcpu();
-
-	if (vcpu && !vcpu->in_guest)
-		note_hypercall(&vcpu->noted, ctx[0]);
-	return 0;
-}
-
 /* A vCPU's timer is first started by its own thread. */
 SEC("tracepoint/timer/hrtimer_start")
 int hrtimer_start(void *ctx)
@@ -221,7 +200,7 @@ int hrtimer_start(void *ctx)
 	__u32 pid = bpf_get_current_pid_tgid();
 	__u64 timer;
 
-	if (field_u64(ctx, start_function_at) != vcpu_timer_fn || !of_thread(pid))
+	if (field_u64(ctx, start_function_at) != timer_apic || !of_thread(pid))
 		return 0;
 	timer = field_u64(ctx, start_timer_at);
 	bpf_map_update_elem(&timers, &timer, &pid, BPF_NOEXIST);
@@ -232,16 +211,13 @@ SEC("tracepoint/timer/hrtimer_expire_entry")
 int hrtimer_expire_entry(void *ctx)
 {
 	__u64 function = field_u64(ctx, expire_function_at), timer;
-	struct vcpu *vcpu;
+	struct thread *thread = open_exit();
 	__u32 *pid;
 
-	if (function != vcpu_timer_fn && function != vcpu_tick_timer_fn)
-		return 0;
-	vcpu = this_vcpu();
-	if (vcpu && !vcpu->in_guest)
-		note_vcpu_timer(&vcpu->noted);
+	if (thread)
+		note_timer(thread, which_timer(function), function);
 	/* That of virtual ticks has nothing to do with a deadline of the guest's. */
-	if (function != vcpu_timer_fn)
+	if (function != timer_apic)
 		return 0;
 	timer = field_u64(ctx, expire_timer_at);
 	pid = bpf_map_lookup_elem(&timers, &timer);

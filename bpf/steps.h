@@ -23,14 +23,13 @@
 
 struct step {
 	__u64 at_ns;		/* CLOCK_MONOTONIC */
+	__u64 detail;		/* as facts say, in exits.h */
 	__u32 tgid;
 	__u32 vcpu;
 	__u32 kind;
 	__u32 isa;
 	__u32 reason;
-	__u32 msr;
 	__u32 facts;		/* as in exits.h */
-	__u32 pad;
 };
 
 /* Slots of the `state` array. */

@@ -3,6 +3,9 @@
 CONFIG_Q35=y
 CONFIG_MICROVM=y
 CONFIG_HPET=y
+# No bus of Hyper-V's, but its synthetic interrupts and timers.
+CONFIG_HYPERV=y
+CONFIG_VMBUS=n
 CONFIG_VIRTIO_PCI=y
 CONFIG_VIRTIO_9P=y
 CONFIG_VIRTIO_BLK=y

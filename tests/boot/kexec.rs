@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel that follows another in the same machine: by kexec, and after a crash.
 
-use crate::support::{host_for, kernel, mode, sh, text, tools};
+use crate::support::{host_for, host_spec, kernel, mode, sh, text, tools};
 use paratick_core::{size::Size, wire::GuestConfig};
 use paratick_machine::{backend::EMULATED, guest::command_line, host::Host};
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -58,7 +58,7 @@ fn console(host: &Host, append: &[&str]) -> String {
     ];
     spec.append.extend(append.iter().map(|word| word.to_string()));
     let places = EMULATED.places(host.run_folder());
-    let mut line = command_line(spec, &tools, &places).unwrap();
+    let mut line = command_line(spec, &host_spec(kernel(), 2, &[]), &tools, &places).unwrap();
     // Its root is the machine's from the start.
     let initrd = line.iter().position(|word| word == "-initrd").unwrap();
     line.drain(initrd..initrd + 2);

@@ -5,14 +5,17 @@
 //! `PARATICK_TEST_BASE_KERNEL` one instead of that without.  With `PARATICK_TEST_SLOW=4` a kernel
 //! may take four times as long.
 
+mod advice;
 mod balance;
 mod baseline;
 mod bench;
 mod coalesce;
 mod cputime;
+mod devices;
 mod emulator;
 mod exit_record;
 mod halt_until;
+mod headers;
 mod here;
 mod hz;
 mod idle;

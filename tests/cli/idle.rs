@@ -46,7 +46,7 @@ fn what_is_no_recording_is_refused_with_a_hint() {
     let output = paratick(&["idle", "--recording", other]).assert().code(2);
     let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
     assert!(error.contains("no recording of wake-ups"), "{error}");
-    assert!(error.contains("hint: give a file that `paratick idle --save` wrote"), "{error}");
+    assert!(error.contains("hint: give a file that `paratick idle --save FILE` wrote"), "{error}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! The documents and the form of all texts: tables that are generated from the code, links,
 //! lengths.
 
+mod commands;
 mod files;
 mod generated;
 

@@ -15,7 +15,7 @@ mod store;
 pub mod stress;
 pub mod timeline;
 pub mod tune;
-mod verify;
+pub mod verify;
 pub mod wakeups;
 mod worker;
 mod workloads;

@@ -79,6 +79,21 @@ fn interrupted(error: anyhow::Error, recorded: Recorded) -> anyhow::Error {
     error.context(Interrupted(Recorded { incomplete, ..recorded }))
 }
 
+/// Fails where the vCPUs of this machine made no exit while it was recorded, or were not heard of.
+pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
+    let Some(host) = host.filter(|host| host.absences.is_empty()) else { return Ok(()) };
+    if let Some(exits) = host.exits_by_kvm.filter(|exits| *exits > 0) {
+        bail!(
+            "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
+             hint: give --side guest inside the VM: this kernel does not tell more"
+        );
+    }
+    bail!(
+        "no vCPU ran on this machine while it was recorded\n\
+         hint: start a VM, or give --side guest if this machine is one"
+    );
+}
+
 /// In instructions: what a CPU of the emulator can miss while others run, far less than a gap.
 const ROUND: u32 = 200;
 

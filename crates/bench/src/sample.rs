@@ -183,7 +183,7 @@ mod tests {
             vcpu,
             exits: vec![ExitCount {
                 reason: "msr_write".into(),
-                msr: Some(0x6e0),
+                about: Some("TSC_DEADLINE".into()),
                 cause: Cause::Arm,
                 count: *count,
             }],

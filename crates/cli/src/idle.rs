@@ -8,10 +8,10 @@ use crate::{
     print::{clear_terminal, errln},
     progress, signals,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use clap::Args as Arguments;
 use paratick_bench::{
-    noise::Sides,
+    noise::{check_ran, Sides},
     wakeups::{record, record_here, Load, Recorded},
 };
 use paratick_core::{
@@ -89,13 +89,14 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
+    args.lab.check_recorded(args.recording.is_some())?;
     if let Some(file) = &args.figure {
         input::check_writable(file)?;
     }
     if let Some(file) = &args.recording {
-        let text = input::text("explain", file, "a file that `paratick idle --save` wrote")?;
+        let text = input::text("explain", file, "a file that `paratick idle --save FILE` wrote")?;
         let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            let hint = "hint: give a file that `paratick idle --save` wrote";
+            let hint = "hint: give a file that `paratick idle --save FILE` wrote";
             input::wrong(
                 "explain",
                 file,
@@ -119,7 +120,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     args.check_confirm(sides)?;
-    args.lab.check()?;
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
@@ -178,12 +178,7 @@ impl Args {
     ) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;
-            if recorded.host.as_ref().is_some_and(|host| host.absences.is_empty()) {
-                bail!(
-                    "no vCPU ran on this machine while it was recorded\n\
-                     hint: start a VM, or give --side guest if this machine is one"
-                );
-            }
+            check_ran(recorded.host.as_ref())?;
             return Ok(recorded);
         }
         let mut plan = self.lab.plan(Clock::Leaping, events)?;

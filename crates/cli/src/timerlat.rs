@@ -62,8 +62,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
+    args.lab.check_recorded(args.recording.is_some())?;
     if let Some(file) = &args.recording {
-        let hint = "a file that `paratick timerlat --save` wrote";
+        let hint = "a file that `paratick timerlat --save FILE` wrote";
         let text = input::text("explain", file, hint)?;
         let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
             let what = format!("it is no recording of latency: {error}\nhint: give {hint}");
@@ -104,7 +105,7 @@ impl Args {
                  hint: start it yourself, or leave --host here out",
             ));
         }
-        self.lab.check()
+        Ok(())
     }
 
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {

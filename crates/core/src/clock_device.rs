@@ -97,6 +97,11 @@ impl ClockDevice {
         self.row().name
     }
 
+    /// As the kernel calls it, without a number.
+    pub fn device_name(self) -> &'static str {
+        self.row().device_name
+    }
+
     /// Proof that it is in effect with so many CPUs: a file below
     /// /sys/devices/system/clockevents, and what device it names.
     pub fn proof(self, vcpus: u32) -> (&'static str, &'static str) {

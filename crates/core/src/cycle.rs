@@ -152,7 +152,8 @@ impl Waker {
     /// By the vectors of Linux guests (arch/x86/include/asm/irq_vectors.h) and of our series.
     pub fn of_vector(vector: u32) -> Waker {
         match vector {
-            0xec => Waker::Timer,
+            // The local APIC's, and Hyper-V's.
+            0xec | 0xed => Waker::Timer,
             0xee => Waker::Tick,
             0xf6..=0xf8 | 0xfb..=0xfd => Waker::Ipi,
             0x20..=0xeb => Waker::Device,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exact counts of VM exits: per window, per vCPU, by reason, MSR and cause.
+//! Exact counts of VM exits: per window, per vCPU, by reason and cause.
 
 use crate::{cause::Cause, reason};
 use serde::{Deserialize, Serialize};
@@ -27,13 +27,13 @@ pub struct VcpuCounts {
     pub ticks_delivered: Option<u64>,
 }
 
-/// How many exits of one vCPU had this reason, MSR and cause.
+/// How many exits of one vCPU had this reason and cause, and were about the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitCount {
     /// As KVM's tracepoint prints it; see [`crate::reason`].
     pub reason: String,
-    /// The MSR's index, for MSR exits whose MSR KVM reported.
-    pub msr: Option<u32>,
+    /// What it was about, where more than the reason is known: an MSR, a port, a timer.
+    pub about: Option<String>,
     pub cause: Cause,
     pub count: u64,
 }
@@ -84,7 +84,7 @@ impl VcpuCounts {
             *counts.by_reason.entry(exit.reason.clone()).or_default() += exit.count;
             *counts.by_cause.entry(exit.cause).or_default() += exit.count;
             if reason::is_msr_write(&exit.reason) {
-                let msr = exit.msr.map_or("unknown".to_string(), reason::msr_name);
+                let msr = exit.about.clone().unwrap_or("unknown".into());
                 *msr_writes.entry(msr).or_default() += exit.count;
             }
         }
@@ -139,13 +139,11 @@ mod tests {
 
     fn any_exit() -> impl Strategy<Value = ExitCount> {
         let reason = prop::sample::select(vec!["msr_write", "msr_read", "hlt", "interrupt", "io"]);
-        let msr = prop::option::of(prop::sample::select(vec![0x6e0, 0x80b, 0x830, 0x1234_5678]));
+        let about = ["TSC_DEADLINE", "X2APIC_EOI", "X2APIC_ICR", "MSR 0x12345678"];
+        let about = prop::option::of(prop::sample::select(about.map(String::from).to_vec()));
         let cause = prop::sample::select(Cause::ALL.to_vec());
-        (reason, msr, cause, 0u64..1_000_000).prop_map(|(reason, msr, cause, count)| ExitCount {
-            reason: reason.to_string(),
-            msr,
-            cause,
-            count,
+        (reason, about, cause, 0u64..1_000_000).prop_map(|(reason, about, cause, count)| {
+            ExitCount { reason: reason.to_string(), about, cause, count }
         })
     }
 

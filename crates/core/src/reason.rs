@@ -5,18 +5,45 @@
 //! `msr_read` or `msr_write`, since the two mean different things in timer terms.
 
 /// Which hardware virtualization an exit code belongs to; the tracepoint's `isa` field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr)]
-#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
-    Vmx = 1,
-    Svm = 2,
+    Vmx,
+    Svm,
+    /// Of KVM's own, such as PVM's: the names of its reasons are not known.
+    Other(u32),
+}
+
+impl Isa {
+    pub fn of(number: u32) -> Isa {
+        match number {
+            1 => Isa::Vmx,
+            2 => Isa::Svm,
+            other => Isa::Other(other),
+        }
+    }
+
+    pub fn number(self) -> u32 {
+        match self {
+            Isa::Vmx => 1,
+            Isa::Svm => 2,
+            Isa::Other(number) => number,
+        }
+    }
+}
+
+/// The reason alone: above it, VMX has flags (a failed entry, an enclave).
+pub fn bare(isa: Isa, code: u32) -> u32 {
+    match isa {
+        Isa::Vmx => code & 0xffff,
+        Isa::Svm | Isa::Other(_) => code,
+    }
 }
 
 const SVM_MSR: u32 = 0x7c;
 const SVM_MSR_IN_TRACE: &str = "msr";
 const MSR_READ: &str = "msr_read";
 const MSR_WRITE: &str = "msr_write";
-const VMX_MSR_WRITE: &str = "MSR_WRITE";
+const VMX_MSR_WRITES: [&str; 2] = ["MSR_WRITE", "MSR_WRITE_IMM"];
 
 /// The name of an exit code; `write` tells the direction of an MSR exit.
 pub fn name(isa: Isa, code: u32, write: bool) -> String {
@@ -25,13 +52,10 @@ pub fn name(isa: Isa, code: u32, write: bool) -> String {
             return if write { MSR_WRITE } else { MSR_READ }.to_string();
         }
         Isa::Svm => SVM,
-        // The upper half holds flags (failed entry, SGX), not the reason.
         Isa::Vmx => VMX,
+        Isa::Other(number) => return format!("isa {number}: {code:#x}"),
     };
-    let bare = match isa {
-        Isa::Svm => code,
-        Isa::Vmx => code & 0xffff,
-    };
+    let bare = bare(isa, code);
     match table.iter().find(|(number, _)| *number == bare) {
         Some((_, name)) => (*name).to_string(),
         None => format!("{bare:#x}"),
@@ -51,15 +75,20 @@ pub fn find(name: &str) -> Option<(Isa, u32)> {
     code(SVM).map(|code| (Isa::Svm, code)).or_else(vmx)
 }
 
-pub fn is_msr_write(reason: &str) -> bool {
-    reason == MSR_WRITE || reason == VMX_MSR_WRITE
+/// Of an MSR, read or written.
+pub fn is_msr(reason: &str) -> bool {
+    reason.to_ascii_lowercase().contains("msr_")
 }
 
-/// The name of an MSR, or its index in hexadecimal.
+pub fn is_msr_write(reason: &str) -> bool {
+    reason.trim_start_matches("vmgexit: ") == MSR_WRITE || VMX_MSR_WRITES.contains(&reason)
+}
+
+/// The name of an MSR, or its number in hexadecimal.
 pub fn msr_name(index: u32) -> String {
     match MSRS.iter().find(|(number, _)| *number == index) {
         Some((_, name)) => (*name).to_string(),
-        None => format!("{index:#x}"),
+        None => format!("MSR {index:#x}"),
     }
 }
 
@@ -73,7 +102,21 @@ const MSRS: &[(u32, &str)] = &[
     (0x828, "X2APIC_ESR"), (0x830, "X2APIC_ICR"), (0x832, "X2APIC_LVTT"), (0x834, "X2APIC_LVTPC"),
     (0x835, "X2APIC_LVT0"), (0x836, "X2APIC_LVT1"), (0x837, "X2APIC_LVTERR"),
     (0x838, "X2APIC_TMICT"), (0x839, "X2APIC_TMCCT"), (0x83e, "X2APIC_TDCR"),
-    (0x83f, "X2APIC_SELF_IPI"), (0xda0, "XSS"), (0x4b56_4d00, "KVM_WALL_CLOCK_NEW"),
+    (0x83f, "X2APIC_SELF_IPI"), (0xda0, "XSS"), (0x011, "KVM_WALL_CLOCK"),
+    (0x012, "KVM_SYSTEM_TIME"), (0x4000_0000, "HV_GUEST_OS_ID"), (0x4000_0001, "HV_HYPERCALL"),
+    (0x4000_0002, "HV_VP_INDEX"), (0x4000_0003, "HV_RESET"), (0x4000_0010, "HV_VP_RUNTIME"),
+    (0x4000_0020, "HV_TIME_REF_COUNT"), (0x4000_0021, "HV_REFERENCE_TSC"),
+    (0x4000_0022, "HV_TSC_FREQUENCY"), (0x4000_0023, "HV_APIC_FREQUENCY"),
+    (0x4000_0070, "HV_EOI"), (0x4000_0071, "HV_ICR"), (0x4000_0072, "HV_TPR"),
+    (0x4000_0073, "HV_VP_ASSIST_PAGE"), (0x4000_0080, "HV_SCONTROL"),
+    (0x4000_0082, "HV_SIEFP"), (0x4000_0083, "HV_SIMP"), (0x4000_0084, "HV_EOM"),
+    (0x4000_00b0, "HV_STIMER0_CONFIG"), (0x4000_00b1, "HV_STIMER0_COUNT"),
+    (0x4000_00b2, "HV_STIMER1_CONFIG"), (0x4000_00b3, "HV_STIMER1_COUNT"),
+    (0x4000_00b4, "HV_STIMER2_CONFIG"), (0x4000_00b5, "HV_STIMER2_COUNT"),
+    (0x4000_00b6, "HV_STIMER3_CONFIG"), (0x4000_00b7, "HV_STIMER3_COUNT"),
+    (0x4000_00f0, "HV_GUEST_IDLE"), (0x4000_0106, "HV_REENLIGHTENMENT_CONTROL"),
+    (0x4000_0107, "HV_TSC_EMULATION_CONTROL"), (0x4000_0108, "HV_TSC_EMULATION_STATUS"),
+    (0x4000_0118, "HV_TSC_INVARIANT_CONTROL"), (0x4b56_4d00, "KVM_WALL_CLOCK_NEW"),
     (0x4b56_4d01, "KVM_SYSTEM_TIME_NEW"), (0x4b56_4d02, "KVM_ASYNC_PF_EN"),
     (0x4b56_4d03, "KVM_STEAL_TIME"), (0x4b56_4d04, "KVM_PV_EOI_EN"),
     (0x4b56_4d05, "KVM_POLL_CONTROL"), (0x4b56_4d06, "KVM_ASYNC_PF_INT"),
@@ -104,17 +147,29 @@ const SVM: &[(u32, &str)] = &[
     (0x07e, "ferr_freeze"), (0x07f, "shutdown"), (0x080, "vmrun"), (0x081, "hypercall"),
     (0x082, "vmload"), (0x083, "vmsave"), (0x084, "stgi"), (0x085, "clgi"), (0x086, "skinit"),
     (0x087, "rdtscp"), (0x088, "icebp"), (0x089, "wbinvd"), (0x08a, "monitor"), (0x08b, "mwait"),
-    (0x08d, "xsetbv"), (0x08f, "write_efer_trap"), (0x090, "write_cr0_trap"),
-    (0x094, "write_cr4_trap"), (0x098, "write_cr8_trap"), (0x0a2, "invpcid"), (0x400, "npf"),
+    (0x08c, "mwait_cond"), (0x08d, "xsetbv"), (0x08e, "rdpru"), (0x091, "write_cr1_trap"),
+    (0x092, "write_cr2_trap"), (0x093, "write_cr3_trap"), (0x095, "write_cr5_trap"),
+    (0x096, "write_cr6_trap"), (0x097, "write_cr7_trap"), (0x099, "write_cr9_trap"),
+    (0x09a, "write_cr10_trap"), (0x09b, "write_cr11_trap"), (0x09c, "write_cr12_trap"),
+    (0x09d, "write_cr13_trap"), (0x09e, "write_cr14_trap"), (0x09f, "write_cr15_trap"),
+    (0x08f, "write_efer_trap"), (0x090, "write_cr0_trap"),
+    (0x094, "write_cr4_trap"), (0x098, "write_cr8_trap"), (0x0a2, "invpcid"), (0x0a3, "mcommit"),
+    (0x0a4, "tlbsync"), (0x0a5, "bus_lock"), (0x0a6, "idle_halt"), (0x400, "npf"),
     (0x401, "avic_incomplete_ipi"), (0x402, "avic_unaccelerated_access"), (0x403, "vmgexit"),
+    (0x80000001, "mmio_read"), (0x80000002, "mmio_write"), (0x80000003, "nmi_complete"),
+    (0x80000004, "ap_reset_hold"), (0x80000005, "ap_jump_table"), (0x80000010, "psc"),
+    (0x80000011, "guest_request"), (0x80000012, "ext_guest_request"), (0x80000013, "ap_creation"),
+    (0x80000018, "snp_run_vmpl"),
+    (0x8000fffd, "hv_features"), (0x8000fffe, "term_request"), (0x8000ffff, "unsupported_event"),
     (0xffffffff, "invalid_guest_state"),
 ];
 
 #[rustfmt::skip]
 const VMX: &[(u32, &str)] = &[
     (0, "EXCEPTION_NMI"), (1, "EXTERNAL_INTERRUPT"), (2, "TRIPLE_FAULT"), (3, "INIT_SIGNAL"),
-    (4, "SIPI_SIGNAL"), (7, "INTERRUPT_WINDOW"), (8, "NMI_WINDOW"), (9, "TASK_SWITCH"),
-    (10, "CPUID"), (12, "HLT"), (13, "INVD"), (14, "INVLPG"), (15, "RDPMC"), (16, "RDTSC"),
+    (4, "SIPI_SIGNAL"), (6, "OTHER_SMI"), (7, "INTERRUPT_WINDOW"), (8, "NMI_WINDOW"),
+    (9, "TASK_SWITCH"), (10, "CPUID"), (12, "HLT"), (13, "INVD"), (14, "INVLPG"), (15, "RDPMC"),
+    (16, "RDTSC"),
     (18, "VMCALL"), (19, "VMCLEAR"), (20, "VMLAUNCH"), (21, "VMPTRLD"), (22, "VMPTRST"),
     (23, "VMREAD"), (24, "VMRESUME"), (25, "VMWRITE"), (26, "VMOFF"), (27, "VMON"),
     (28, "CR_ACCESS"), (29, "DR_ACCESS"), (30, "IO_INSTRUCTION"), (31, "MSR_READ"),
@@ -126,7 +181,8 @@ const VMX: &[(u32, &str)] = &[
     (53, "INVVPID"), (54, "WBINVD"), (55, "XSETBV"), (56, "APIC_WRITE"), (57, "RDRAND"),
     (58, "INVPCID"), (59, "VMFUNC"), (60, "ENCLS"), (61, "RDSEED"), (62, "PML_FULL"),
     (63, "XSAVES"), (64, "XRSTORS"), (67, "UMWAIT"), (68, "TPAUSE"), (74, "BUS_LOCK"),
-    (75, "NOTIFY"),
+    (75, "NOTIFY"), (76, "SEAMCALL"), (77, "TDCALL"), (84, "MSR_READ_IMM"),
+    (85, "MSR_WRITE_IMM"),
 ];
 
 #[cfg(test)]
@@ -166,7 +222,7 @@ mod tests {
     #[test]
     fn an_msr_without_a_name_is_its_index() {
         assert_eq!(msr_name(0x6e0), "TSC_DEADLINE");
-        assert_eq!(msr_name(0xc001_0015), "0xc0010015");
+        assert_eq!(msr_name(0xc001_0015), "MSR 0xc0010015");
     }
 
     #[test]

@@ -63,23 +63,32 @@ impl fmt::Display for Nanos {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "'{0}' is not a time\n\
-    hint: write a number with ns, us, ms, s or min, such as 100us, 1.5ms or 10s"
+    hint: write a number with ns, us, ms, s, m or h, such as 100us, 1.5ms, 10s or 5m"
 )]
 pub struct BadTime(pub String);
 
 impl FromStr for Nanos {
     type Err = BadTime;
 
-    /// `100us`, `1.5ms`, `10 s`; a unit is required, and the result is a whole number of
+    /// `100us`, `1.5ms`, `10 s`, `5m`; without a unit, seconds.  The result is a whole number of
     /// nanoseconds.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const UNITS: [(&str, f64); 6] =
-            [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
+        const MINUTE: f64 = 60e9;
+        const UNITS: [(&str, f64); 8] = [
+            ("ns", 1.0),
+            ("us", 1e3),
+            ("µs", 1e3),
+            ("ms", 1e6),
+            ("min", MINUTE),
+            ("s", 1e9),
+            ("m", MINUTE),
+            ("h", 60.0 * MINUTE),
+        ];
         let bad = || BadTime(text.to_string());
         let (number, unit) = UNITS
             .iter()
             .find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?.trim_end(), unit)))
-            .ok_or_else(bad)?;
+            .unwrap_or((text.trim(), &1e9));
         // Not what else floating point reads: "inf", "nan", "1e3", "-1".
         if !number.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return Err(bad());
@@ -122,12 +131,15 @@ mod tests {
             ("1.5ms", 1_500_000),
             ("10s", 10_000_000_000),
             ("2min", 120_000_000_000),
+            ("2m", 120_000_000_000),
+            ("5", 5_000_000_000),
+            ("1h", 3_600_000_000_000),
             ("0s", 0),
         ] {
             assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
         }
         for text in
-            ["", "5", "ms", "-1ms", "1e3s", "infs", "1.2.3s", "4 m", "0.1ns", "99999999999s"]
+            ["", "m", "ms", "-1ms", "1e3s", "infs", "1.2.3s", "4 d", "0.1ns", "99999999999s"]
         {
             assert_eq!(text.parse::<Nanos>(), Err(BadTime(text.into())));
         }

@@ -24,7 +24,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 /// How much of a stream goes into one frame.
 pub const CHUNK: usize = 64 << 10;
 /// Agents and machine must come from one build; the agent says this first.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
 /// A kernel parameter that becomes an environment variable of the first process: the serial line on
@@ -104,7 +104,8 @@ pub enum Reply {
         session: SessionId,
         error: String,
     },
-    /// Of an instrument; each has its own type.
+    /// Of an instrument; each has its own type.  A null whose session had data before stands for
+    /// that: JSON in parts, as a long recording does not fit a frame.
     Reading {
         session: SessionId,
         reading: serde_json::Value,
@@ -189,6 +190,9 @@ pub struct GuestConfig {
     pub mode: Mode,
     pub machine: MachineType,
     pub clock: ClockDevice,
+    /// Further words for its QEMU's -cpu, such as `-tsc-deadline`.
+    #[serde(default)]
+    pub cpu: String,
     /// Further kernel parameters.
     pub append: Vec<String>,
     /// The guest's `/dev/vda`.
@@ -210,6 +214,7 @@ impl GuestConfig {
             mode,
             machine: MachineType::default(),
             clock: ClockDevice::default(),
+            cpu: String::new(),
             append: Vec::new(),
             disk: None,
             pins: Vec::new(),

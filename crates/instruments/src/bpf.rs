@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What all BPF programs of ours need of the kernel they are loaded into.
 
-use crate::{probes, symbols::function_address, tracefs::Tracefs};
+use crate::{probes, tracefs::Tracefs};
 use anyhow::{bail, Context, Result};
 use aya::{
     maps::{Array, MapData, RingBuf},
@@ -87,15 +87,6 @@ pub fn check_lost(ebpf: &Ebpf, slot: u32, what: &str, hint: &str) -> Result<()> 
         0 => Ok(()),
         lost => bail!("{lost} {what} found no room in the recording\nhint: {hint}"),
     }
-}
-
-/// The addresses by which exits tell the timers of a vCPU from the host's tick.
-pub fn vcpu_timers() -> Result<[(&'static str, u64); 2]> {
-    let timer = function_address("apic_timer_fn")?.context(
-        "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms",
-    )?;
-    let tick_timer = function_address("kvm_pv_tick_timer_fn")?.unwrap_or(timer);
-    Ok([("vcpu_timer_fn", timer), ("vcpu_tick_timer_fn", tick_timer)])
 }
 
 /// Where each field is in this kernel's tracepoints.

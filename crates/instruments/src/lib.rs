@@ -23,8 +23,10 @@ mod symbols;
 mod table;
 pub mod timerlat;
 pub mod timers;
+mod told;
 mod tracefs;
 mod tsc_offsets;
+mod untold;
 
 pub use table::Instruments;
 pub use tracefs::end_traces;

@@ -13,23 +13,36 @@ fn kallsyms() -> Result<String> {
 
 /// The address of a kernel function; `None` if this kernel has no such function.
 pub fn function_address(name: &str) -> Result<Option<u64>> {
-    match find_symbol(&kallsyms()?, name) {
-        Some(0) => bail!(
-            "the address of {name} is hidden in /proc/kallsyms\n\
-            hint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1"
-        ),
-        found => Ok(found),
-    }
+    Ok(function_addresses(&[name])?.pop().flatten())
 }
 
-fn find_symbol(symbols: &str, name: &str) -> Option<u64> {
-    symbols.lines().find_map(|line| {
+/// The same of several, in one reading.
+pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
+    let found = find_symbols(&kallsyms()?, names);
+    if let Some(hidden) = found.iter().position(|address| *address == Some(0)) {
+        bail!(
+            "the address of {} is hidden in /proc/kallsyms\n\
+            hint: be root, and set /proc/sys/kernel/kptr_restrict to 0 or 1",
+            names[hidden]
+        );
+    }
+    Ok(found)
+}
+
+fn find_symbols(symbols: &str, names: &[&str]) -> Vec<Option<u64>> {
+    let mut found = vec![None; names.len()];
+    for line in symbols.lines() {
         let mut words = line.split_ascii_whitespace();
-        let address = words.next()?;
-        let kind = words.next()?;
-        let function = matches!(kind, "t" | "T") && words.next()? == name;
-        function.then(|| u64::from_str_radix(address, 16).ok()).flatten()
-    })
+        let (Some(address), Some("t" | "T"), Some(name)) =
+            (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        if let Some(place) = names.iter().position(|one| *one == name) {
+            found[place] = found[place].or(u64::from_str_radix(address, 16).ok());
+        }
+    }
+    found
 }
 
 /// This kernel's functions by their addresses.
@@ -83,7 +96,7 @@ mod tests {
     fn functions_are_found_also_in_modules() {
         let symbols = "ffffffff81000000 T apic_timer_fn_other\n\
             ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 d apic_timer\n";
-        assert_eq!(find_symbol(symbols, "apic_timer_fn"), Some(0xffff_ffff_c000_1000));
-        assert_eq!(find_symbol(symbols, "apic_timer"), None);
+        let found = find_symbols(symbols, &["apic_timer", "apic_timer_fn"]);
+        assert_eq!(found, [None, Some(0xffff_ffff_c000_1000)]);
     }
 }

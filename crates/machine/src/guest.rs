@@ -2,9 +2,11 @@
 //! A guest on a host of the lab's.
 
 use crate::{
+    accel::Accel,
     booted::{boot_took_too_long, Booted},
     exec::{self, Exec, ExecResult, Finished, OutputSink},
     link::{Started, HOST},
+    spec::HostSpec,
 };
 use anyhow::Result;
 use paratick_build::{kernel::debian, tools::Tools};
@@ -32,8 +34,17 @@ fn tools_of(tools: &Tools, kernel: &Path) -> Result<GuestTools> {
 }
 
 /// The command line the host would start this guest with, for showing.
-pub fn command_line(config: GuestConfig, tools: &Tools, places: &Places) -> Result<Vec<String>> {
-    Ok(guest::command_line(&config, &tools_of(tools, &config.kernel)?, places))
+pub fn command_line(
+    config: GuestConfig,
+    host: &HostSpec,
+    tools: &Tools,
+    places: &Places,
+) -> Result<Vec<String>> {
+    let emulated = match host.backend.boots() {
+        true => host.emulation.accel.resolve() == Accel::Tcg,
+        false => guest::is_emulated(),
+    };
+    Ok(guest::command_line(&config, &tools_of(tools, &config.kernel)?, places, emulated))
 }
 
 /// What is known of a guest on a host that was kept.

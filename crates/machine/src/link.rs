@@ -265,12 +265,20 @@ impl Link {
     ) -> Result<Option<Incoming>> {
         let session = self.number();
         self.expect(session);
-        let answer = self
-            .request(to, &request(session))
-            .and_then(|()| self.wait(to, deadline, |state| state.next(session)));
+        let mut parts = Vec::new();
+        let answer = self.request(to, &request(session)).and_then(|()| loop {
+            match self.wait(to, deadline, |state| state.next(session))? {
+                Some(Incoming::Data(_, bytes)) => parts.extend(bytes),
+                answer => break Ok(answer),
+            }
+        });
         self.forget(session);
         match answer? {
             Some(Incoming::Failed(error)) => bail!("{}: {error}", place(to)),
+            Some(Incoming::Reading(serde_json::Value::Null)) if !parts.is_empty() => {
+                let whole = serde_json::from_slice(&parts).context("a reading in parts")?;
+                Ok(Some(Incoming::Reading(whole)))
+            }
             answer => Ok(answer),
         }
     }

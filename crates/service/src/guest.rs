@@ -2,6 +2,7 @@
 //! The command line of a guest's QEMU.
 
 use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT};
+use std::arch::x86_64::__cpuid;
 use std::path::{Path, PathBuf};
 
 /// Folders that hosts and guests of the lab have of their own, instead of the machine's.
@@ -77,8 +78,13 @@ pub fn root_parameters(root: &str) -> Vec<String> {
     ]
 }
 
-/// The whole command line, the program first.
-pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -> Vec<String> {
+/// The whole command line, the program first; `emulated` is whether its host's CPU is.
+pub fn command_line(
+    config: &GuestConfig,
+    tools: &GuestTools,
+    places: &Places,
+    emulated: bool,
+) -> Vec<String> {
     let show = |path: PathBuf| path.display().to_string();
     let mut line = vec![show(places.on_host(&tools.qemu))];
     let mut add = |words: &[&str]| line.extend(words.iter().map(|word| word.to_string()));
@@ -93,9 +99,9 @@ pub fn command_line(config: &GuestConfig, tools: &GuestTools, places: &Places) -
         MachineType::Microvm => ("microvm,pic=off,pit=off,rtc=off", "device"),
     };
     add(&["-machine", machine, "-accel", "kvm"]);
-    // `migratable=off` shows feature bits that QEMU has no name for.  The emulator of the lab's
-    // host does not intercept XSETBV, so its KVM would never learn what a guest enables there.
-    add(&["-cpu", "host,migratable=off,-xsave"]);
+    let further = config.cpu.trim_start_matches(',');
+    let comma = if further.is_empty() { "" } else { "," };
+    add(&["-cpu", &format!("{}{comma}{further}", guest_cpu(emulated))]);
     add(clock.qemu);
     add(&["-smp", &config.vcpus.to_string()]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);
@@ -147,4 +153,25 @@ pub fn listening(id: &str, path: &Path) -> String {
 /// A comma in a value of QEMU's is written twice.
 pub fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
+}
+
+/// The CPU that a guest sees.  `migratable=off` shows feature bits that QEMU has no name for.
+fn guest_cpu(emulated: bool) -> &'static str {
+    match emulated {
+        // The lab's emulator does not intercept XSETBV, so its KVM would never learn what a guest
+        // enables there.
+        true => "host,migratable=off,-xsave",
+        false => "host,migratable=off",
+    }
+}
+
+/// Whether the CPU that this program runs on is QEMU's: CPUID's leaf 0x40000000.
+pub fn is_emulated() -> bool {
+    // SAFETY: every x86-64 processor has CPUID.  Newer compilers know that.
+    #[allow(unused_unsafe)]
+    let (features, leaf) = unsafe { (__cpuid(1), __cpuid(0x4000_0000)) };
+    let name: Vec<u8> =
+        [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+    // Only a hypervisor has such a leaf.
+    features.ecx >> 31 == 1 && name == b"TCGTCGTCGTCG"
 }

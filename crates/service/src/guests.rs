@@ -102,7 +102,7 @@ impl Shared {
             let disk = fs_err::File::create(places.memory_disk())?;
             disk.set_len(size.bytes())?;
         }
-        let line = guest::command_line(config, tools, &places);
+        let line = guest::command_line(config, tools, &places, guest::is_emulated());
         let pins = self.pins_for(config)?;
         let qemu = self.spawn(id, &line, &pins)?;
         let pid = qemu.pid();

@@ -3,7 +3,7 @@
 
 use crate::lock;
 use anyhow::Result;
-use paratick_core::wire::{Frame, Reply, SessionId};
+use paratick_core::wire::{Frame, Reply, SessionId, Stream, CHUNK};
 use serde_json::Value;
 use std::{io::Write, sync::Mutex};
 
@@ -27,9 +27,25 @@ impl Outbox {
         self.reply(&Reply::Failed { session, error: format!("{error:#}") });
     }
 
+    /// Sends what is long in parts; returns what is left to be said.
+    fn parts(&self, session: SessionId, reading: Value) -> Value {
+        // A vector of plain values always becomes JSON.
+        let text = serde_json::to_vec(&reading).unwrap_or_default();
+        if text.len() <= CHUNK {
+            return reading;
+        }
+        for bytes in text.chunks(CHUNK) {
+            self.send(&Frame::Data { session, stream: Stream::Stdout, bytes: bytes.to_vec() });
+        }
+        Value::Null
+    }
+
     pub fn reading(&self, session: SessionId, reading: Result<Value>) {
         match reading {
-            Ok(reading) => self.reply(&Reply::Reading { session, reading }),
+            Ok(reading) => {
+                let reading = self.parts(session, reading);
+                self.reply(&Reply::Reading { session, reading });
+            }
             Err(error) => self.failed(session, &error),
         }
     }

@@ -53,7 +53,7 @@ impl Versus {
     }
 }
 
-/// `paratick against tickless`.
+/// "paratick against tickless".
 impl fmt::Display for Versus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} against {}", self.mode, self.baseline)

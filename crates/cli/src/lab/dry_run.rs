@@ -11,7 +11,7 @@ pub fn text(plan: &LabPlan, inside: Inside) -> Result<String> {
     let run = run_folder::example()?;
     let host = plan.host.command_line(&plan.tools, &run)?;
     let places = plan.host.backend.places(&run);
-    let guest = command_line(plan.guest(&run), &plan.tools, &places)?;
+    let guest = command_line(plan.guest(&run), &plan.host, &plan.tools, &places)?;
     let mut text = String::new();
     if !host.is_empty() {
         text += "# the host, on this machine\n";

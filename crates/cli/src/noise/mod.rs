@@ -6,19 +6,21 @@ mod report;
 use crate::{
     errors::usage,
     input,
-    options::{duration, number, Format, LabOptions, SideChoice},
+    options::{duration, number, refuse, Format, LabOptions, SideChoice},
     print::{clear_terminal, errln, out},
     progress,
     report::{check, write_page},
     signals,
 };
-use anyhow::{bail, Result};
+use anyhow::Result;
 use clap::{Args as Arguments, ValueEnum};
-use paratick_bench::noise::{quiet, record, record_here, sample_on, Interrupted, Recorded, Sides};
+use paratick_bench::noise::{
+    check_ran, quiet, record, record_here, sample_on, Interrupted, Recorded, Sides,
+};
 use paratick_core::{
     event::Events,
     isolation::{pcpus, sampled},
-    noise::{guest_parameters, host_parameters, Knob, Stalls, Trial},
+    noise::{guest_parameters, host_parameters, mark_ticks, Knob, Stalls, Trial},
     units::Nanos,
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
@@ -98,18 +100,22 @@ enum Rtla {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
+    args.lab.check_recorded(args.recording.is_some())?;
     if let Some(file) = &args.recording {
-        let text = input::text("explain", file, "a file that `paratick noise --save` wrote")?;
-        let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            let hint = "hint: give a file that `paratick noise --save` wrote";
+        let text = input::text("explain", file, "a file that `paratick noise --save FILE` wrote")?;
+        let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
+            let hint = "hint: give a file that `paratick noise --save FILE` wrote";
             input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
         })?;
+        // Older recordings do not say which exits are those of ticks.
+        if let Some(host) = &mut recorded.host {
+            mark_ticks(&mut host.absences);
+        }
         args.check_gaps(recorded.guest.is_some())?;
         args.check_figure(recorded.guest.is_some() && recorded.joined().is_some())?;
         return args.show(&recorded, Report::of(&recorded, args.budget));
     }
     let sides = args.side.sides(&args.lab)?;
-    args.lab.check()?;
     args.check_stall(sides)?;
     args.check_gaps(sides.guest)?;
     args.check_figure(sides.guest && sides.host)?;
@@ -163,6 +169,9 @@ impl Args {
 
     /// There are gaps only where a guest was asked.
     fn check_gaps(&self, guest: bool) -> Result<()> {
+        if !guest {
+            refuse(&["above", "gaps"], "where no guest is asked: only its osnoise finds gaps")?;
+        }
         let wanted = [("--budget", self.budget.is_some()), ("--rtla", self.rtla.is_some())];
         match wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {
             None => Ok(()),
@@ -219,12 +228,7 @@ impl Args {
     fn record(&self, sides: Sides, knobs: &[Knob], events: Events) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
             let recorded = record_here(sides, self.time)?;
-            if recorded.host.as_ref().is_some_and(|host| host.absences.is_empty()) {
-                bail!(
-                    "no vCPU ran on this machine while it was recorded\n\
-                     hint: start a VM, or give --side guest if this machine is one"
-                );
-            }
+            check_ran(recorded.host.as_ref())?;
             return Ok(recorded);
         }
         let (host, guest) = self.boot(knobs, events)?;

@@ -95,7 +95,7 @@ impl Report<'_> {
             pieces.push(wrap(&audit));
         }
         pieces.push(tables::ranks(&self.sources, "What it came from").text());
-        let advice = tables::advice(&self.sources);
+        let advice = tables::advice(&self.sources, self.ledger.is_some());
         if !advice.is_empty() {
             let lines = advice.iter().map(|line| wrap(&format!("- {line}")));
             pieces.push(format!("What to do about it\n{}", lines.collect::<String>()));
@@ -116,6 +116,12 @@ impl Report<'_> {
                 "Where a VMM's time ended could not be seen: what KVM did before the next entry \
                  counts as the VMM's.",
             ));
+        }
+        if let Some(offload) = recorded.host.as_ref().and_then(|host| host.offload.as_ref()) {
+            pieces.push(wrap(&format!(
+                "The processor delivers interrupts itself ({offload}): EOIs, IPIs and interrupts \
+                 that it deals with make no exit, and are in none of these tables."
+            )));
         }
         pieces.join("\n")
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which host, and how the lab's runs.
 
-use super::{named, number, Kernels, SettingOptions};
+use super::{named, number, refuse, Kernels, SettingOptions};
 use crate::errors::usage;
 use anyhow::Result;
 use clap::{
@@ -39,6 +39,9 @@ pub struct Emulation {
     pub exit_cost: Option<u32>,
 }
 
+/// What only a host that is booted can be given.
+pub const OF_A_BOOT: &[&str] = &["accel", "exit_cost", "parallel_clock", "host_append", "fresh"];
+
 fn backends() -> impl TypedValueParser<Value = &'static dyn Backend> {
     let names = PossibleValuesParser::new(backend::ALL.map(|backend| backend.name()));
     names.map(|name| backend::find(&name).expect("one of the names"))
@@ -54,6 +57,9 @@ impl HostChoice {
                  hint: omit it with --host {}: the machine's own kernel is the host's",
                 self.host.name()
             )));
+        }
+        if !self.host.boots() {
+            refuse(OF_A_BOOT, &format!("with --host {}", self.host.name()))?;
         }
         self.kernels.check(modes)
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A host and a guest on it: what `lab run`, `lab shell` and `tune` have in common.
 
-use super::{named, number, Disk, HostChoice, Memory, Vcpus};
+use super::{host::OF_A_BOOT, named, number, refuse, Disk, HostChoice, Memory, Vcpus};
 use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
+use paratick_bench::verify;
 use paratick_build::tools::{self, Tools};
 use paratick_core::{
     catalogue::sets::VCPUS,
@@ -22,6 +23,13 @@ use paratick_machine::{
 use std::{path::Path, sync::Arc};
 
 const MEMORY: Size = Size::mib(512);
+
+/// What only a guest can be given that is booted.
+#[rustfmt::skip]
+const OF_A_GUEST: &[&str] = &[
+    "mode", "vcpus", "memory", "disk", "kernel", "machine", "cpu", "append", "keep", "verbose",
+    "timeout",
+];
 
 #[derive(Args, Clone)]
 pub struct LabOptions {
@@ -47,6 +55,9 @@ pub struct LabOptions {
     /// The guest's machine type
     #[arg(long, default_value_t = MachineType::Q35, value_parser = named::<MachineType>())]
     pub machine: MachineType,
+    /// Further features of the guest's CPU, as QEMU's -cpu takes them: `-tsc-deadline,hv-time`
+    #[arg(long, value_name = "FEATURES", default_value = "", allow_hyphen_values = true)]
+    pub cpu: String,
     /// A further kernel parameter for the guest (may be repeated)
     #[arg(long, value_name = "PARAMETER")]
     pub append: Vec<String>,
@@ -76,7 +87,15 @@ pub struct LabPlan {
 }
 
 impl LabPlan {
+    /// The guest is in the mode that was asked for, and the host has its settings; or it fails.
     pub fn boot(&self, events: Events) -> Result<(Host, Guest)> {
+        let (host, guest) = self.boot_both(events)?;
+        verify::check_host(&host)?;
+        verify::check_mode(&guest, self.guest.mode, self.guest.vcpus)?;
+        Ok((host, guest))
+    }
+
+    fn boot_both(&self, events: Events) -> Result<(Host, Guest)> {
         if !self.fresh && snapshot::obstacle(&self.host, Some(&self.guest)).is_none() {
             return snapshot::host_with(self.host.clone(), self.guest.clone(), &self.tools, events);
         }
@@ -89,10 +108,12 @@ impl LabPlan {
 
     /// Without a guest.
     pub fn boot_host(&self, events: Events) -> Result<Host> {
-        match self.fresh {
+        let host = match self.fresh {
             true => Host::boot(self.host.clone(), &self.tools, events),
             false => snapshot::host(self.host.clone(), &self.tools, events),
-        }
+        }?;
+        verify::check_host(&host)?;
+        Ok(host)
     }
 
     /// The guest, when the run's folder is known.
@@ -133,6 +154,26 @@ impl LabOptions {
         Ok((host, backend.tools(None)?))
     }
 
+    /// For verbs that record what there is, or read what they recorded before.
+    pub fn check_recorded(&self, from_file: bool) -> Result<()> {
+        refuse(&["dry_run"], "where something is recorded")?;
+        if from_file {
+            const WHY: &str = "with --recording: nothing is recorded";
+            refuse(&["host", "host_kernel", "host_cpus"], WHY)?;
+            refuse(OF_A_BOOT, WHY)?;
+            refuse(OF_A_GUEST, WHY)?;
+            return match self.host.settings.given() {
+                true => Err(usage(format!("settings of the host have no effect {WHY}"))),
+                false => Ok(()),
+            };
+        }
+        if !self.host.host.boots() {
+            let why = format!("with --host {}: nothing is booted", self.host.host.name());
+            refuse(OF_A_GUEST, &why)?;
+        }
+        self.check()
+    }
+
     pub fn plan(&self, clock: Clock, events: Events) -> Result<LabPlan> {
         let backend = self.host.host;
         let (tools, (kernel, host_kernel)) = if self.dry_run {
@@ -153,6 +194,7 @@ impl LabOptions {
         host.keep = self.keep;
         host.console = self.verbose.then(console);
         let mut guest = GuestConfig::new(kernel.image, vcpus, memory, self.mode);
+        guest.cpu = self.cpu.clone();
         guest.append = self.append.clone();
         guest.machine = self.machine;
         Ok(LabPlan { host, guest, tools, fresh: self.fresh || self.verbose })

@@ -22,6 +22,7 @@ pub use side::SideChoice;
 use crate::errors::usage;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser, TypedValueParser};
+use paratick_core::units::{BadTime, Nanos};
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
 use strum::VariantNames;
 
@@ -51,24 +52,11 @@ pub fn once<T: PartialEq + Display>(items: &[T], what: &str, option: &str) -> Re
     }
 }
 
-/// `30`, `30s`, `5m`, `2h`; wall-clock time.
+/// Some wall-clock time, as [`Nanos`] reads times.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || {
-        format!(
-            "'{text}' is not a time\n\
-             hint: write seconds, or a number with s, m or h, such as 90s or 5m"
-        )
-    };
-    let (digits, unit) = match text.chars().last() {
-        Some('s') => (&text[..text.len() - 1], 1.0),
-        Some('m') => (&text[..text.len() - 1], 60.0),
-        Some('h') => (&text[..text.len() - 1], 3600.0),
-        _ => (text, 1.0),
-    };
-    let seconds: f64 = digits.parse().map_err(|_| bad())?;
-    match Duration::try_from_secs_f64(seconds * unit) {
-        Ok(limit) if limit > Duration::ZERO => Ok(limit),
-        _ => Err(bad()),
+    match text.parse::<Nanos>().map_err(|error| error.to_string())? {
+        Nanos(0) => Err(BadTime(text.into()).to_string()),
+        Nanos(ns) => Ok(Duration::from_nanos(ns)),
     }
 }
 

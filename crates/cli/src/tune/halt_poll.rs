@@ -4,7 +4,7 @@
 use crate::{
     errors::usage,
     input,
-    options::{check_agent, duration, number, Format, LabOptions},
+    options::{check_agent, duration, number, refuse, Format, LabOptions},
     print::errln,
     progress,
 };
@@ -89,10 +89,12 @@ struct Subject<'a> {
 }
 
 pub fn run(options: &Options) -> Result<ExitCode> {
+    options.lab.check_recorded(options.recording.is_some())?;
     if let Some(file) = &options.recording {
-        let text = input::text("replay", file, "a file that `paratick tune --save` wrote")?;
+        const WHAT: &str = "a file that `paratick tune halt-poll --save FILE` wrote";
+        let text = input::text("replay", file, WHAT)?;
         let halts: Halts = serde_json::from_str(&text).map_err(|error| {
-            let hint = "hint: give a file that `paratick tune --save` wrote";
+            let hint = format!("hint: give {WHAT}");
             input::wrong("replay", file, format!("it is no recording of halts: {error}\n{hint}"))
         })?;
         return show(options, &halts).map(|_| ExitCode::SUCCESS);
@@ -133,7 +135,9 @@ fn keep(options: &Options, error: anyhow::Error) -> Result<Halts> {
 
 impl Options {
     fn check(&self) -> Result<()> {
-        self.lab.check()?;
+        if self.lab.host.host.boots() {
+            refuse(&["time"], "in the lab: the recording ends with the command")?;
+        }
         if let Some(file) = &self.save {
             input::check_writable(file)?;
         }

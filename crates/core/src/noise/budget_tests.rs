@@ -7,7 +7,7 @@ use crate::{
 use proptest::{collection::vec, prelude::*};
 
 fn exit(cause: Cause) -> Source {
-    Source::Exit { cause, reason: "any".into() }
+    Source::Exit { cause, reason: "interrupt".into(), tick: true }
 }
 
 fn guest(kind: Kind) -> Source {

@@ -7,15 +7,16 @@ use std::{collections::BTreeSet, fmt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Knob {
     GuestTicks,
+    GuestClock,
     GuestIpis,
     GuestInterrupts,
     GuestSoftirqs,
     GuestThreads,
     HostTicks,
+    HostSlices,
     HostDevices,
     HostWorkers,
     HostTasks,
-    VmmDevices,
     Quota,
     HaltPolling,
 }
@@ -24,15 +25,19 @@ impl Knob {
     pub fn text(self) -> &'static str {
         match self {
             Knob::GuestTicks => "guest: nohz_full= on CPUs with one task",
+            Knob::GuestClock => {
+                "guest: its local APIC's timer and the TSC in place of that device \
+                 (clocksource=tsc; no nolapic_timer, no lapic=notscdeadline)"
+            }
             Knob::GuestIpis => "guest: isolcpus= and rcu_nocbs= on the CPU that receives it",
             Knob::GuestInterrupts => "guest: irqaffinity= to other CPUs",
             Knob::GuestSoftirqs => "guest: nohz_full= and rcu_nocbs=",
             Knob::GuestThreads => "guest: isolcpus=domain,…",
             Knob::HostTicks => "host: nohz_full= on the vCPUs' pCPUs",
+            Knob::HostSlices => "host: NO_HRTICK in /sys/kernel/debug/sched/features",
             Knob::HostDevices => "host: irqaffinity= away from the vCPUs' pCPUs",
             Knob::HostWorkers => "host: /sys/devices/virtual/workqueue/cpumask",
             Knob::HostTasks => "host: isolcpus=domain,managed_irq,… and pinned vCPUs",
-            Knob::VmmDevices => "host: let KVM or vhost do it, not the VMM",
             Knob::Quota => "host: cpu.max of the VM's cgroup",
             Knob::HaltPolling => "host: kvm.halt_poll_ns (paratick tune halt-poll says how much)",
         }
@@ -61,6 +66,11 @@ impl Knob {
             Knob::HostTasks => &[Domain, ManagedIrq],
             _ => &[],
         }
+    }
+
+    /// Whether only a guest can tell that it ends what it is to end: programs send IPIs, too.
+    pub fn needs_the_guest(self) -> bool {
+        self == Knob::GuestIpis
     }
 
     /// Whether kernel parameters turn it.
@@ -130,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_no_kernel_parameter_turns_has_none() {
-        for knob in [Knob::VmmDevices, Knob::Quota, Knob::HaltPolling] {
+        for knob in [Knob::GuestClock, Knob::Quota, Knob::HaltPolling] {
             assert!(!knob.is_turned_by_a_boot(), "{knob}");
         }
         assert!(Knob::HostTicks.is_turned_by_a_boot() && Knob::GuestIpis.is_turned_by_a_boot());

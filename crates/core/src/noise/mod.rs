@@ -12,6 +12,7 @@ mod rank;
 mod recording;
 mod sample;
 mod stalls;
+mod tick;
 
 pub use budget::{budget, Budget, Level, Trial};
 pub use clock::{Clock, Instant};
@@ -26,3 +27,4 @@ pub use recording::{
 };
 pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};
+pub use tick::mark as mark_ticks;

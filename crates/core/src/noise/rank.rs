@@ -13,7 +13,12 @@ use std::{collections::BTreeMap, fmt};
 #[serde(rename_all = "kebab-case", tag = "of")]
 pub enum Source {
     /// KVM, with the host's interrupts that came meanwhile.
-    Exit { cause: Cause, reason: String },
+    Exit {
+        cause: Cause,
+        reason: String,
+        /// It was for the guest's tick.
+        tick: bool,
+    },
     /// The VMM, which KVM had to ask.
     Vmm { cause: Cause, reason: String },
     /// The vCPU's thread slept.
@@ -54,7 +59,10 @@ pub enum Place {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Source::Exit { cause, reason } => write!(f, "exit: {cause} ({reason})"),
+            Source::Exit { cause, reason, tick } => {
+                let tick = if *tick { ", its tick" } else { "" };
+                write!(f, "exit: {cause} ({reason}{tick})")
+            }
             Source::Vmm { cause, reason } => write!(f, "VMM: {cause} ({reason})"),
             Source::Blocked { cause, reason } => write!(f, "blocked: {cause} ({reason})"),
             Source::Preempted { by } => write!(f, "preempted by {by}"),
@@ -77,14 +85,17 @@ impl Source {
     /// The knob that ends it.  One knob may end several sources.
     pub fn knob(&self) -> Option<Knob> {
         Some(match self {
-            Source::Exit { cause, .. } => return of_exits(*cause),
+            Source::Exit { cause, reason, tick } => return of_exit(*cause, reason, *tick),
+            // Of osnoise, which never sleeps, and as its kernel knows them.
             Source::Exits { causes } => {
                 let (first, others) = causes.split_first()?;
                 let knob = of_exits(*first)?;
                 return others.iter().all(|cause| of_exits(*cause) == Some(knob)).then_some(knob);
             }
-            Source::Vmm { .. } | Source::Away { place: Place::Vmm } => Knob::VmmDevices,
+            Source::Vmm { reason, .. } if is_old_clock(reason) => Knob::GuestClock,
             Source::Away { place: Place::Steal } => Knob::HostTasks,
+            // KVM's own thread for it.
+            Source::Preempted { by } if by.starts_with("kvm-pit") => Knob::GuestClock,
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name }
@@ -99,7 +110,9 @@ impl Source {
             Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,
             Source::Held => Knob::Quota,
             Source::Waking => Knob::HaltPolling,
-            Source::Blocked { .. }
+            Source::Vmm { .. }
+            | Source::Away { place: Place::Vmm }
+            | Source::Blocked { .. }
             | Source::Away { place: Place::Blocked }
             | Source::Guest { kind: Kind::Nmi, .. }
             | Source::Edges
@@ -114,21 +127,47 @@ impl Source {
             Source::Exit { .. } | Source::Exits { .. } if self.knob() == Some(Knob::GuestTicks) => {
                 Some("boot in paratick")
             }
-            Source::Exit { cause: Cause::Io, .. } => Some("guest: fewer accesses to devices"),
             Source::Preempted { by } if by.starts_with("kworker") => Some("isolcpus=domain,…"),
             _ => None,
         }
     }
 }
 
+/// Only what surely ends it: of a program's timer none does, nor of a device that the guest asks.
+fn of_exit(cause: Cause, about: &str, tick: bool) -> Option<Knob> {
+    match cause {
+        _ if is_old_clock(about) => Some(Knob::GuestClock),
+        Cause::Arm | Cause::Stop | Cause::Expiry => tick.then_some(Knob::GuestTicks),
+        Cause::HostTimer => (about == "hrtick").then_some(Knob::HostSlices),
+        Cause::Io => is_interrupt(about).then_some(Knob::HostDevices),
+        _ => of_exits(cause),
+    }
+}
+
+/// Of exits by their cause alone.
 fn of_exits(cause: Cause) -> Option<Knob> {
     match cause {
         Cause::Arm | Cause::Stop | Cause::Expiry => Some(Knob::GuestTicks),
         Cause::HostTick => Some(Knob::HostTicks),
         Cause::Ipi => Some(Knob::GuestIpis),
-        Cause::Io => Some(Knob::HostDevices),
-        Cause::Halt | Cause::Eoi | Cause::Other => None,
+        Cause::HostTimer
+        | Cause::Halt
+        | Cause::Eoi
+        | Cause::Clock
+        | Cause::Io
+        | Cause::Nested
+        | Cause::Other => None,
     }
+}
+
+/// A device that is armed or read by several exits each time, some of them in the VMM.
+fn is_old_clock(about: &str) -> bool {
+    ["PIT,", "HPET,", "RTC,", "PM timer,", "pit_timer_fn"].iter().any(|one| about.starts_with(one))
+}
+
+/// As KVM names an exit for an interrupt of the host's.
+fn is_interrupt(reason: &str) -> bool {
+    matches!(reason, "interrupt" | "EXTERNAL_INTERRUPT")
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -158,14 +197,17 @@ pub fn by_source(events: impl IntoIterator<Item = (Source, u64)>) -> Vec<Rank> {
 ///
 /// Where the clocks of guest and host disagree by some ns, KVM's own part is cut first.
 pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
-    let (cause, reason) = (absence.cause, &absence.reason);
+    let (cause, reason) = (absence.cause, absence.words());
     let waited = match &absence.taker {
         _ if absence.held => Source::Held,
         Some(by) => Source::Preempted { by: by.clone() },
         None => Source::Waking,
     };
     let parts = [
-        (Source::Exit { cause, reason: reason.clone() }, absence.kvm_ns + absence.interrupted_ns),
+        (
+            Source::Exit { cause, reason: reason.clone(), tick: absence.tick },
+            absence.kvm_ns + absence.interrupted_ns,
+        ),
         (Source::Vmm { cause, reason: reason.clone() }, absence.vmm_ns),
         (waited, absence.waited_ns),
         (Source::Blocked { cause, reason: reason.clone() }, absence.blocked_ns),

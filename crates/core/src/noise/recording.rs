@@ -37,6 +37,12 @@ pub struct HostNoise {
     pub tsc_offsets: Vec<TscOffset>,
     /// How many exits there were just before the end; of each vCPU, the last may have no absence.
     pub exits: u64,
+    /// The same by KVM's own statistics, of all guests; none where they cannot be read.
+    #[serde(default)]
+    pub exits_by_kvm: Option<u64>,
+    /// Who delivers interrupts without exits: AVIC or APICv.
+    #[serde(default)]
+    pub offload: Option<String>,
     /// Where the VMM's time could not be told from KVM's: `vmm_ns` then ends with the absence.
     pub vmm_end_unknown: bool,
     /// Of the exits in a part of the recording, if there were any.
@@ -103,6 +109,12 @@ pub struct Absence {
     pub cause: Cause,
     /// As KVM names it.
     pub reason: String,
+    /// What it was about, where more than the reason is known: an MSR, a port, a timer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// It was for the guest's tick ([`super::tick::mark`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tick: bool,
     pub class: Class,
     pub exit_cpu: u32,
     pub entry_cpu: u32,
@@ -113,6 +125,13 @@ pub struct Absence {
     pub audited: bool,
     /// Who ran instead of it, last, in the longest of its waits.
     pub taker: Option<String>,
+}
+
+impl Absence {
+    /// The best that is known of its exit, in few words.
+    pub fn words(&self) -> &String {
+        self.about.as_ref().unwrap_or(&self.reason)
+    }
 }
 
 /// What a guest's osnoise saw.

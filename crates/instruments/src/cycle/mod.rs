@@ -18,7 +18,7 @@ mod writes;
 pub use writes::DeadlineWrites;
 
 use crate::{
-    exits::EVENTS,
+    exits,
     facts::raw::MARKER_LEAF,
     tracefs::{Instance, Tracefs},
     Instrument,
@@ -78,7 +78,7 @@ impl Recording {
         let (events, marks) = (tracefs.instance("events")?, tracefs.instance("marks")?);
         events.set("buffer_size_kb", BUFFER_KIB)?;
         events.set("trace_clock", "x86-tsc")?;
-        for event in tracefs.present(EVENTS.iter().chain(&MORE_EVENTS))? {
+        for event in tracefs.present(exits::events().chain(&MORE_EVENTS))? {
             events.set(&format!("events/{event}/enable"), 1)?;
         }
         marks.set("buffer_size_kb", MARKS_KIB)?;

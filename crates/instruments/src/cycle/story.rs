@@ -6,15 +6,19 @@
 use super::trace::{ExitLine, Record, Seen};
 use crate::facts::{
     self,
-    raw::{Thread, FACT_HALT},
+    raw::{Thread, FACT_HYPERCALL},
+    Explained,
 };
 use paratick_core::{
-    cause::{Cause, TSC_DEADLINE},
+    cause::{Cause, Facts, TSC_DEADLINE},
     cycle::{Event, Until, Waker, What},
     reason::{self, Isa},
 };
 
-/// Of the hypercall that halts until a deadline: the deadline outlives the halt.
+/// The number of the hypercall that halts until a deadline (kvm_para.h).
+const HALT_UNTIL: u64 = 20;
+
+/// Of that one: the deadline outlives the halt.
 const HALT_UNTIL_KEEP: u64 = 1 << 0;
 
 /// A trace that cannot have happened so: something is missing.
@@ -138,7 +142,7 @@ impl Story {
             Seen::Msr { write, index, value } if own => self.msr(*write, *index, *value),
             Seen::Hypercall { number, arguments } if own => self.hypercall(*number, *arguments),
             Seen::Handler(fact) if own => self.note(|noted| facts::note_handler(noted, *fact)),
-            Seen::VcpuTimer if own => self.note(|noted| facts::note_vcpu_timer(noted)),
+            Seen::Timer(which) if own => self.note(|noted| facts::note_timer(noted, *which, 0)),
             _ => {}
         }
         Ok(())
@@ -165,7 +169,7 @@ impl Story {
         self.settle();
         // None: a reason that nobody has named yet.
         self.open = reason::find(&exit.reason).map(|(isa, code)| {
-            let mut noted = Thread { isa: isa as u32, window: 1, ..Thread::default() };
+            let mut noted = Thread { isa: isa.number(), window: 1, ..Thread::default() };
             facts::note_exit(&mut noted, code, &exit.arguments);
             Open { place: self.events.len(), isa, noted, clock, moved_ns: None, until: None }
         });
@@ -209,8 +213,8 @@ impl Story {
 
     fn hypercall(&mut self, number: u64, [deadline, flags]: [u64; 2]) {
         let Some(open) = &mut self.open else { return };
-        facts::note_hypercall(&mut open.noted, number);
-        if open.noted.facts & FACT_HALT != 0 {
+        facts::note_hypercall(&mut open.noted, FACT_HYPERCALL, number, 0);
+        if open.noted.facts & FACT_HYPERCALL != 0 && number == HALT_UNTIL {
             let has_deadline = deadline != 0;
             if has_deadline {
                 self.deadline = Some(deadline);
@@ -237,11 +241,11 @@ impl Story {
     fn update(&mut self) {
         let Some(open) = &self.open else { return };
         let Some(key) = open.noted.pending() else { return };
-        let (reason, msr, cause) = key.explain(open.isa);
+        let Explained { cause, reason, about } = key.explain(open.isa);
         self.events[open.place].what = What::Exit {
             reason,
             cause,
-            msr: msr.map(reason::msr_name),
+            msr: about.filter(|_| key.facts().has(Facts::MSR)),
             moved_ns: open.moved_ns,
             until: open.until,
             why: None,

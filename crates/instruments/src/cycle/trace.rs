@@ -6,6 +6,7 @@
 
 use crate::facts::raw::{
     Arguments, FACT_DEVICE, FACT_IPI, FACT_TIMER, MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN,
+    TIMER_APIC, TIMER_HOST_TICK, TIMER_HRTICK, TIMER_NONE, TIMER_PV_TICK,
 };
 use paratick_core::cycle::Why;
 
@@ -35,8 +36,8 @@ pub enum Seen {
     },
     /// The first that runs after an exit by an interrupt names the interrupt, by this fact.
     Handler(u32),
-    /// A timer that KVM keeps for a vCPU has expired.
-    VcpuTimer,
+    /// An hrtimer has expired, one of TIMER_….
+    Timer(u32),
     Woken,
     /// The thread gives its CPU away.
     SwitchedOut,
@@ -193,7 +194,7 @@ fn seen(event: &str, text: &str) -> Option<Seen> {
         "kvm_pv_tick" => tick(text)?,
         "sched_switch" => Seen::SwitchedOut,
         "tick_deadline_write" => Seen::DeadlineWrite(field(text, "why=")?.parse().ok()?),
-        "hrtimer_expire_entry" => timer(field(text, "function=")?),
+        "hrtimer_expire_entry" => Seen::Timer(timer(field(text, "function=")?)),
         "local_timer_entry" => Seen::Handler(FACT_TIMER),
         "reschedule_entry"
         | "call_function_entry"
@@ -254,10 +255,13 @@ fn tick(text: &str) -> Option<Seen> {
     Some(Seen::Tick { vcpu: vcpu.parse().ok()?, what: rest.split_once(',')?.0.to_string() })
 }
 
-fn timer(function: &str) -> Seen {
+fn timer(function: &str) -> u32 {
     match function {
-        "apic_timer_fn" | "kvm_pv_tick_timer_fn" => Seen::VcpuTimer,
-        _ => Seen::Other,
+        "apic_timer_fn" => TIMER_APIC,
+        "kvm_pv_tick_timer_fn" => TIMER_PV_TICK,
+        "tick_nohz_handler" | "tick_sched_timer" => TIMER_HOST_TICK,
+        "hrtick" => TIMER_HRTICK,
+        _ => TIMER_NONE,
     }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what the BPF programs noted to counts by reason, MSR and cause.  Pure.
 
-use crate::facts::raw::{Key, Thread, Window};
-use anyhow::{Context, Result};
+use crate::facts::{
+    raw::{Key, Thread, Window},
+    Explained,
+};
 use paratick_core::{
     cause::Facts,
     exits::{ExitCount, VcpuCounts, WindowCounts},
@@ -35,7 +37,7 @@ impl Snapshot<'_> {
         pending(self.threads) == pending(again)
     }
 
-    pub fn gather(&self) -> Result<Vec<WindowCounts>> {
+    pub fn gather(&self) -> Vec<WindowCounts> {
         self.closed().map(|window| self.window(window)).collect()
     }
 
@@ -43,7 +45,7 @@ impl Snapshot<'_> {
         self.windows.iter().filter(|window| window.closed_ns != 0)
     }
 
-    fn window(&self, window: &Window) -> Result<WindowCounts> {
+    fn window(&self, window: &Window) -> WindowCounts {
         // The least key of a window.
         let first = |window| Key { window, ..Key::default() };
         let mut counts: BTreeMap<Key, u64> = self
@@ -56,7 +58,7 @@ impl Snapshot<'_> {
                 *counts.entry(key).or_default() += 1;
             }
         }
-        Ok(WindowCounts {
+        WindowCounts {
             window: window.id,
             opened_ns: window.opened_ns,
             closed_ns: window.closed_ns,
@@ -64,8 +66,8 @@ impl Snapshot<'_> {
                 .vcpus(window.tgid, &counts)
                 .into_iter()
                 .map(|vcpu| self.vcpu(window.tgid, vcpu, &counts))
-                .collect::<Result<_>>()?,
-        })
+                .collect(),
+        }
     }
 
     /// The guest's vCPUs, in order: those that run, and those that are gone but did count.
@@ -75,15 +77,12 @@ impl Snapshot<'_> {
     }
 
     /// One host has one kind of processor, so any vCPU tells it.
-    fn isa(&self) -> Result<Isa> {
-        self.threads
-            .values()
-            .find_map(|thread| Isa::from_repr(thread.isa))
-            .context("KVM reports exits of a kind of processor that is neither VMX nor SVM")
+    fn isa(&self) -> Isa {
+        Isa::of(self.threads.values().map(|thread| thread.isa).find(|isa| *isa != 0).unwrap_or(0))
     }
 
-    fn vcpu(&self, vm: u32, vcpu: u32, counts: &BTreeMap<Key, u64>) -> Result<VcpuCounts> {
-        let isa = self.isa()?;
+    fn vcpu(&self, vm: u32, vcpu: u32, counts: &BTreeMap<Key, u64>) -> VcpuCounts {
+        let isa = self.isa();
         let mut exits = BTreeMap::new();
         let mut ticks = 0;
         for (key, count) in counts.iter().filter(|(key, _)| key.vcpu == vcpu) {
@@ -96,15 +95,15 @@ impl Snapshot<'_> {
             // Facts that make no difference to the cause are not shown.
             *exits.entry(key.explain(isa)).or_default() += count;
         }
-        Ok(VcpuCounts {
+        let exits = exits.into_iter().map(|(Explained { cause, reason, about }, count)| {
+            ExitCount { reason, about, cause, count }
+        });
+        VcpuCounts {
             vm,
             vcpu,
-            exits: exits
-                .into_iter()
-                .map(|((reason, msr, cause), count)| ExitCount { reason, msr, cause, count })
-                .collect(),
+            exits: exits.collect(),
             ticks_delivered: self.ticks.then_some(ticks),
-        })
+        }
     }
 }
 

@@ -10,22 +10,11 @@ fn window(sequence: u32, tgid: u32, closed_ns: u64) -> Window {
 }
 
 fn thread(tgid: u32, vcpu: u32, window: u32) -> Thread {
-    Thread {
-        tgid,
-        vcpu,
-        isa: SVM,
-        vm: 0,
-        window,
-        reason: 0x78,
-        msr: 0,
-        facts: 0,
-        wait: 0,
-        in_timer: 0,
-    }
+    Thread { tgid, vcpu, isa: SVM, vm: 0, window, reason: 0x78, ..Thread::default() }
 }
 
-fn key(window: u32, vcpu: u32, reason: u32, msr: u32, facts: u32) -> Key {
-    Key { window, vcpu, reason, msr, facts }
+fn key(window: u32, vcpu: u32, reason: u32, detail: u64, facts: u32) -> Key {
+    Key { window, vcpu, reason, facts, detail }
 }
 
 fn gather(
@@ -34,7 +23,7 @@ fn gather(
     counts: &BTreeMap<Key, u64>,
     ticks: bool,
 ) -> Vec<WindowCounts> {
-    Snapshot { windows, threads, counts, ticks }.gather().unwrap()
+    Snapshot { windows, threads, counts, ticks }.gather()
 }
 
 #[test]
@@ -103,13 +92,13 @@ fn facts_that_do_not_change_the_cause_are_added_up() {
     let windows = [window(1, 7, 20)];
     let threads = BTreeMap::from([(70, thread(7, 0, 0))]);
     let arm = Facts::MSR.0 | Facts::WRITE.0 | Facts::NONZERO.0;
-    let halt = Facts::HALT.0;
+    let (call, tick) = (Facts::HYPERCALL.0, Facts::TIMER.0 | Facts::HOST_TICK.0);
     let counts = BTreeMap::from([
-        (key(1, 0, 0x60, 0, Facts::TIMER.0), 5),
-        (key(1, 0, 0x60, 0, Facts::TIMER.0 | Facts::DEVICE.0), 6),
+        (key(1, 0, 0x60, 0, tick), 5),
+        (key(1, 0, 0x60, 0, tick | Facts::DEVICE.0), 6),
         (key(1, 0, 0x7c, 0x6e0, arm), 2),
-        (key(1, 0, 0x81, 0, halt), 3),
-        (key(1, 0, 0x81, 0, halt | Facts::IPI.0), 4),
+        (key(1, 0, 0x81, 20, call), 3),
+        (key(1, 0, 0x81, 20, call | Facts::IPI.0), 4),
         (key(1, 0, 0x81, 0, 0), 1),
     ]);
     let result = gather(&windows, &threads, &counts, false);
@@ -137,7 +126,7 @@ proptest! {
             .collect();
         let counts: BTreeMap<_, _> = entries
             .iter()
-            .map(|((w, v, r, m, f), count)| (key(*w, *v, *r, *m, *f), *count))
+            .map(|((w, v, r, m, f), count)| (key(*w, *v, *r, u64::from(*m), *f), *count))
             .collect();
         let result = gather(&windows, &threads, &counts, false);
         let pending = pending.iter().filter(|window| **window != 0).count();

@@ -4,7 +4,7 @@
 mod gather;
 mod program;
 
-pub use program::EVENTS;
+pub use program::events;
 
 use crate::{
     bpf,
@@ -74,7 +74,7 @@ impl Instrument for ExitCounter {
             };
             if snapshot.same_pending(&again) {
                 self.check_complete()?;
-                return snapshot.gather();
+                return Ok(snapshot.gather());
             }
             threads = again;
         }

@@ -3,6 +3,7 @@
 
 use crate::{
     bpf::{self, Field},
+    told,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
@@ -11,35 +12,24 @@ use std::os::fd::{AsFd, AsRawFd};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// What tells the cause of an exit, and whether kernels without it cannot be counted on.  Each
-/// event has a BPF program of its name.
-pub const EVENTS: &[(&str, bool)] = &[
-    ("kvm/kvm_msr", true),
+/// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
+const OWN_EVENTS: &[(&str, bool)] = &[
     ("kvm/kvm_cpuid", true),
-    ("kvm/kvm_hypercall", true),
-    ("irq_vectors/local_timer_entry", true),
-    ("timer/hrtimer_expire_entry", true),
-    ("irq/irq_handler_entry", true),
-    ("irq_vectors/reschedule_entry", false),
-    ("irq_vectors/call_function_entry", false),
-    ("irq_vectors/call_function_single_entry", false),
-    ("irq_vectors/irq_work_entry", false),
     (TICK_EVENT, false),
     // Last, so that an exit that is counted finds everything that explains it attached.
     ("kvm/kvm_exit", true),
 ];
+
+/// What counting needs and explains; an event that is not needed may be missing.
+pub fn events() -> impl Iterator<Item = &'static (&'static str, bool)> {
+    told::EVENTS.iter().chain(OWN_EVENTS)
+}
 
 const EXIT_PROGRAM: &str = "kvm_exit";
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
 
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
-    ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
-    ("exit_isa_at", "kvm/kvm_exit", "isa", 4),
-    ("exit_info1_at", "kvm/kvm_exit", "info1", 8),
-    ("exit_info2_at", "kvm/kvm_exit", "info2", 8),
-    ("exit_intr_info_at", "kvm/kvm_exit", "intr_info", 4),
-    ("exit_vcpu_at", "kvm/kvm_exit", "vcpu_id", 4),
     ("cpuid_function_at", "kvm/kvm_cpuid", "function", 4),
     ("cpuid_index_at", "kvm/kvm_cpuid", "index", 4),
     ("hrtimer_function_at", "timer/hrtimer_expire_entry", "function", 8),
@@ -55,14 +45,12 @@ impl Programs {
     pub fn load() -> Result<Programs> {
         let tracefs = Tracefs::open().context("exits cannot be counted")?;
         let ticks = tracefs.has(TICK_EVENT);
-        let mut globals = bpf::field_offsets(&tracefs, FIELDS)?;
+        let mut fields = FIELDS.to_vec();
         if ticks {
-            let offset = tracefs.format(TICK_EVENT)?.offset("what", 4)?;
-            globals.push(("tick_what_at", offset));
+            fields.push(("tick_what_at", TICK_EVENT, "what", 4));
         }
-        let mut ebpf =
-            bpf::load(OBJECT, &globals, &bpf::vcpu_timers()?).context("exits cannot be counted")?;
-        bpf::attach(&mut ebpf, tracefs.present(EVENTS)?)?;
+        let mut ebpf = told::load(&tracefs, OBJECT, &fields).context("exits cannot be counted")?;
+        bpf::attach(&mut ebpf, tracefs.present(events())?)?;
         Ok(Programs { ebpf, ticks })
     }
 

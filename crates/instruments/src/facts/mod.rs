@@ -11,11 +11,13 @@ pub mod raw {
     include!(concat!(env!("OUT_DIR"), "/exits.rs"));
 }
 
+use crate::symbols::Symbols;
 use paratick_core::{
-    cause::{decide, Cause, Facts},
-    reason::{self, Isa},
+    cause::{About, Cause, Facts, Noted},
+    reason::Isa,
 };
 use raw::{Arguments, Key, Thread};
+use std::sync::OnceLock;
 
 // SAFETY: bpf/native.c has these signatures; the structs are made of the header that it includes,
 // and no pointer is kept.
@@ -26,13 +28,28 @@ unsafe extern "C" {
     safe fn awaits(thread: &Thread) -> u32;
     #[link_name = "paratick_note_msr"]
     pub safe fn note_msr(thread: &mut Thread, msr: u32, value: u64);
+    /// `fact` says whose hypercall it is; a `value` other than 0 arms a timer.
     #[link_name = "paratick_note_hypercall"]
-    pub safe fn note_hypercall(thread: &mut Thread, number: u64);
+    pub safe fn note_hypercall(thread: &mut Thread, fact: u32, number: u64, value: u64);
+    #[cfg(test)]
+    #[link_name = "paratick_note_mmio"]
+    pub safe fn note_mmio(thread: &mut Thread, address: u64, write: u32);
+    /// A byte is written to a port.
+    #[cfg(test)]
+    #[link_name = "paratick_note_out"]
+    pub safe fn note_out(thread: &mut Thread, port: u32, value: u32);
+    #[cfg(test)]
+    #[link_name = "paratick_note_apic"]
+    pub safe fn note_apic(thread: &mut Thread, write: u32, offset: u32, value: u64);
+    #[cfg(test)]
+    #[link_name = "paratick_note_vmgexit"]
+    pub safe fn note_vmgexit(thread: &mut Thread, reason: u64, info1: u64, info2: u64);
     /// `fact` says whose handler it is.
     #[link_name = "paratick_note_handler"]
     pub safe fn note_handler(thread: &mut Thread, fact: u32);
-    #[link_name = "paratick_note_vcpu_timer"]
-    pub safe fn note_vcpu_timer(thread: &mut Thread);
+    /// `which` is one of TIMER_…; `function` is an address of the host's kernel.
+    #[link_name = "paratick_note_timer"]
+    pub safe fn note_timer(thread: &mut Thread, which: u32, function: u64);
 }
 
 /// Whether an MSR access now would be the exit's own.
@@ -47,8 +64,8 @@ impl Thread {
             window: self.window,
             vcpu: self.vcpu,
             reason: self.reason,
-            msr: self.msr,
             facts: self.facts,
+            detail: self.detail,
         })
     }
 }
@@ -58,11 +75,43 @@ impl Key {
         Facts(self.facts)
     }
 
-    /// The exit's reason, its MSR, and its cause.
-    pub fn explain(&self, isa: Isa) -> (String, Option<u32>, Cause) {
-        let name = reason::name(isa, self.reason, self.facts().has(Facts::WRITE));
-        let msr = self.facts().has(Facts::MSR).then_some(self.msr);
-        (name, msr, decide(isa, self.reason, self.msr, self.facts()))
+    pub fn explain(&self, isa: Isa) -> Explained {
+        explain(isa.number(), self.reason, self.detail, self.facts)
+    }
+}
+
+/// What an exit was, in words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Explained {
+    pub cause: Cause,
+    /// As KVM's tracepoint prints it.
+    pub reason: String,
+    /// What it was about, where more than the reason is known.
+    pub about: Option<String>,
+}
+
+impl Explained {
+    /// The best that is known in few words.
+    pub fn words(self) -> String {
+        self.about.unwrap_or(self.reason)
+    }
+}
+
+pub fn explain(isa: u32, code: u32, detail: u64, facts: u32) -> Explained {
+    let noted = Noted { isa: Isa::of(isa), code, detail, facts: Facts(facts) };
+    let about = noted.about().map(|about| match about {
+        About::Text(text) => text,
+        About::Function(address) => function(address),
+    });
+    Explained { cause: noted.cause(), reason: noted.reason(), about }
+}
+
+/// The name of a function of this kernel, or its address.
+fn function(address: u64) -> String {
+    static SYMBOLS: OnceLock<Option<Symbols>> = OnceLock::new();
+    match SYMBOLS.get_or_init(|| Symbols::read().ok()) {
+        Some(symbols) => symbols.name(address),
+        None => format!("{address:#x}"),
     }
 }
 

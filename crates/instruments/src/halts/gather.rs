@@ -42,6 +42,7 @@ pub fn gather(recorded: &Recorded) -> Halts {
     // Of a VM and a thread: which vCPU it is.
     let threads: BTreeMap<(u32, u32), u32> =
         halts().map(|record| ((record.tgid, record.thread), record.vcpu)).collect();
+    let others = other_timers(halts());
     let mut vcpus: BTreeMap<(u32, u32), VcpuHalts> = BTreeMap::new();
     for record in halts() {
         let is_in = |span: &Span| (span.from_ns..=span.to_ns).contains(&record.ended_ns);
@@ -56,7 +57,8 @@ pub fn gather(recorded: &Recorded) -> Halts {
             rule: recorded.rule,
             ..VcpuHalts::default()
         });
-        let mut halt = halt(record, begin);
+        let timer = others.get(&record.tgid).copied();
+        let mut halt = halt(record, begin, timer);
         if let (Waker::Ipi, Some(_)) = (halt.waker, halt.woken_ns) {
             halt.sender = threads.get(&(record.tgid, record.woken_by as u32)).copied();
         }
@@ -93,7 +95,32 @@ fn windows(recorded: &Recorded) -> BTreeMap<u32, Span> {
     windows
 }
 
-fn halt(record: &Record, window_begin: u64) -> Halt {
+/// A timer that is due by so much when a halt ends has ended it.
+const SOON_NS: u64 = 100_000;
+/// So many wake-ups by a timer tell its vector.
+const ENOUGH: usize = 5;
+
+/// Of guests that are not Linux, the vector of their timer: what most halts were ended by whose
+/// deadline had just come.
+fn other_timers<'a>(halts: impl Iterator<Item = &'a Record>) -> BTreeMap<u32, u32> {
+    let mut seen: BTreeMap<u32, BTreeMap<u32, usize>> = BTreeMap::new();
+    for record in halts.filter(|record| record.vector != 0) {
+        let since = record.ended_ns.checked_sub(record.deadline_ns);
+        let due = record.flags & HALT_DEADLINE != 0 && since.is_some_and(|ns| ns < SOON_NS);
+        if due {
+            *seen.entry(record.tgid).or_default().entry(record.vector).or_default() += 1;
+        }
+    }
+    let most = |vectors: BTreeMap<u32, usize>| {
+        let (vector, count) = vectors.into_iter().max_by_key(|(_, count)| *count)?;
+        let is_linux_s = matches!(waker(vector), Waker::Timer | Waker::VirtualTick);
+        (count >= ENOUGH && !is_linux_s).then_some(vector)
+    };
+    seen.into_iter().filter_map(|(vm, vectors)| Some((vm, most(vectors)?))).collect()
+}
+
+/// `timer` is its timer's vector where the guest is not Linux.
+fn halt(record: &Record, window_begin: u64, timer: Option<u32>) -> Halt {
     let has = |flag: u32| record.flags & flag != 0;
     let begin = record.ended_ns.saturating_sub(record.ns);
     let waited = has(HALT_WAITED);
@@ -113,7 +140,13 @@ fn halt(record: &Record, window_begin: u64) -> Halt {
         allowed: true,
         limit_ns: has(HALT_LIMIT).then_some(record.limit),
         traced: changed.then_some(Traced { old: record.old, new: record.new }),
-        waker: waker(record.vector),
+        waker: match timer {
+            None => waker(record.vector),
+            Some(timer) if record.vector == timer => Waker::Timer,
+            // Its other vectors mean what nobody told us.
+            Some(_) if record.vector != 0 => Waker::Other,
+            Some(_) => Waker::Unknown,
+        },
         woken_ns: record.woken_at_ns.checked_sub(begin).filter(|_| waited),
         deadline_ns: has(HALT_DEADLINE).then(|| record.deadline_ns.saturating_sub(begin)),
         sender: None,

@@ -3,7 +3,7 @@
 
 use crate::{
     bpf::{self, Field},
-    symbols::function_address,
+    told,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
@@ -43,11 +43,9 @@ const FIELDS: &[Field] = &[
 pub fn load() -> Result<Ebpf> {
     let tracefs = Tracefs::open().context("halts cannot be recorded")?;
     let events = tracefs.present(EVENTS).context("halts cannot be recorded")?;
-    let timer = function_address("apic_timer_fn")?
-        .context("deadlines cannot be recorded: no apic_timer_fn in /proc/kallsyms")?;
+    let timers = told::timers().context("deadlines cannot be recorded")?;
     let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
-    let mut ebpf = bpf::load(OBJECT, &offsets, &[("vcpu_timer_fn", timer)])
-        .context("halts cannot be recorded")?;
+    let mut ebpf = bpf::load(OBJECT, &offsets, &timers).context("halts cannot be recorded")?;
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
 }

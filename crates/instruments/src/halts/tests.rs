@@ -72,6 +72,32 @@ fn interrupts_are_told_apart_by_their_vectors() {
 }
 
 #[test]
+fn of_a_guest_that_is_not_linux_only_the_timer_is_known() {
+    let woken = |nth: u64, vector, deadline_ns| Record {
+        vector,
+        deadline_ns,
+        flags: HALT_VALID | HALT_WAITED | HALT_DEADLINE,
+        slept_at_ns: nth * 1_000_000 - 9_000,
+        ..halted(nth * 1_000_000, 10_000)
+    };
+    let by_timer = |vector| (1..7).map(move |nth| woken(nth, vector, nth * 1_000_000 - 500));
+    let others = [(0xd1, 9), (0x2f, 10), (0xfd, 11), (0, 12)];
+    let all = |timer| -> Vec<Record> {
+        let others = others.iter().map(|(vector, nth)| woken(*nth, *vector, nth * 1_000_000 + 1));
+        by_timer(timer).chain(others).collect()
+    };
+    let wakers = |timer| {
+        let read = read(&all(timer));
+        read.vcpus[0].halts.iter().map(|halt| halt.waker).collect::<Vec<_>>()
+    };
+    let windows = wakers(0xd1);
+    assert_eq!(windows[..7], [Waker::Timer; 7]);
+    assert_eq!(windows[7..], [Waker::Other, Waker::Other, Waker::Unknown]);
+    let linux = wakers(0xec);
+    assert_eq!(linux[6..], [Waker::Device, Waker::Device, Waker::Ipi, Waker::Unknown]);
+}
+
+#[test]
 fn where_a_window_was_marked_only_its_halts_count() {
     let records = [
         halted(9_000, 10),

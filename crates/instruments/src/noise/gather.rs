@@ -2,19 +2,19 @@
 //! From a record to an absence.
 
 use super::raw::{self, ABSENCE_AUDITED, ABSENCE_HEAVY, ABSENCE_HELD};
-use crate::bpf::name;
-use anyhow::{Context, Result};
+use crate::{
+    bpf::name,
+    facts::{explain, Explained},
+};
 use paratick_core::{
-    cause::{decide, Cause, Facts},
+    cause::Cause,
     noise::{Absence, Class},
-    reason::{self, Isa},
 };
 
-pub fn gather(record: &raw::Absence) -> Result<Absence> {
-    let isa = Isa::from_repr(record.isa).context("an exit of neither VMX nor SVM")?;
-    let facts = Facts(record.facts);
-    let cause = decide(isa, record.reason, record.msr, facts);
-    Ok(Absence {
+pub fn gather(record: &raw::Absence) -> Absence {
+    let Explained { cause, reason, about } =
+        explain(record.isa, record.reason, record.detail, record.facts);
+    Absence {
         process: record.tgid,
         vcpu: record.vcpu,
         begin_ns: record.began_ns,
@@ -25,7 +25,9 @@ pub fn gather(record: &raw::Absence) -> Result<Absence> {
         waited_ns: record.waited_ns,
         interrupted_ns: record.interrupted_ns,
         cause,
-        reason: reason::name(isa, record.reason, facts.has(Facts::WRITE)),
+        reason,
+        about,
+        tick: false,
         class: match cause {
             Cause::Halt => Class::Halt,
             _ if record.flags & ABSENCE_HEAVY != 0 => Class::Heavy,
@@ -36,5 +38,5 @@ pub fn gather(record: &raw::Absence) -> Result<Absence> {
         held: record.flags & ABSENCE_HELD != 0,
         audited: record.flags & ABSENCE_AUDITED != 0,
         taker: (record.taker != 0).then(|| name(record.taker_low, record.taker_high)),
-    })
+    }
 }

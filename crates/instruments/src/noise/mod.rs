@@ -10,11 +10,11 @@ mod raw;
 
 use crate::{
     bpf::{self, Records},
-    clock, tsc_offsets, Instrument,
+    clock, tsc_offsets, untold, Instrument,
 };
 use anyhow::Result;
 use gather::gather;
-use paratick_core::noise::{Audit, Clock, HostNoise, Instant};
+use paratick_core::noise::{mark_ticks, Audit, Clock, HostNoise, Instant};
 use program::Programs;
 use raw::{
     Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LOST,
@@ -29,6 +29,8 @@ const STEP: Duration = Duration::from_millis(1);
 pub struct NoiseRecorder {
     programs: Programs,
     begun: Instant,
+    /// As KVM counted them before.
+    exits_before: Option<u64>,
     records: Records<Absence>,
 }
 
@@ -40,7 +42,8 @@ impl Instrument for NoiseRecorder {
         let mut programs = Programs::load()?;
         let records = Records::of(&mut programs.ebpf)?;
         bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
-        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), records })
+        let exits_before = untold::exits();
+        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), exits_before, records })
     }
 
     /// All exits since the start after which the guest was entered again.
@@ -57,13 +60,19 @@ impl Instrument for NoiseRecorder {
             "exits",
             "record for a shorter time, or fewer guests",
         )?;
+        let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
+        mark_ticks(&mut absences);
         Ok(HostNoise {
             clock: Clock { begin: self.begun, end: clock::with_tsc() },
             tsc_offsets: tsc_offsets::read(),
             exits,
+            exits_by_kvm: untold::exits()
+                .zip(self.exits_before)
+                .map(|(now, before)| now.saturating_sub(before)),
+            offload: untold::offload(),
             audit,
             vmm_end_unknown: !self.programs.sees_run,
-            absences: self.records.taken().iter().map(gather).collect::<Result<_>>()?,
+            absences,
         })
     }
 }

@@ -4,6 +4,7 @@
 use crate::{
     bpf::{self, Field},
     symbols::function_address,
+    told,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
@@ -11,28 +12,19 @@ use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
-/// Each has a BPF program of its name.
+/// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
 const EVENTS: &[(&str, bool)] = &[
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),
     ("sched/sched_wakeup", true),
-    ("irq/irq_handler_entry", true),
     ("irq/irq_handler_exit", true),
     ("irq/softirq_entry", true),
     ("irq/softirq_exit", true),
-    ("irq_vectors/local_timer_entry", true),
     ("irq_vectors/local_timer_exit", true),
-    ("irq_vectors/reschedule_entry", false),
     ("irq_vectors/reschedule_exit", false),
-    ("irq_vectors/call_function_entry", false),
     ("irq_vectors/call_function_exit", false),
-    ("irq_vectors/call_function_single_entry", false),
     ("irq_vectors/call_function_single_exit", false),
-    ("irq_vectors/irq_work_entry", false),
     ("irq_vectors/irq_work_exit", false),
-    ("timer/hrtimer_expire_entry", true),
-    ("kvm/kvm_msr", true),
-    ("kvm/kvm_hypercall", true),
     ("kvm/kvm_userspace_exit", true),
     ("kvm/kvm_entry", true),
     // Last: what an absence consists of must be seen from its beginning on.
@@ -41,12 +33,6 @@ const EVENTS: &[(&str, bool)] = &[
 
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
-    ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
-    ("exit_isa_at", "kvm/kvm_exit", "isa", 4),
-    ("exit_info1_at", "kvm/kvm_exit", "info1", 8),
-    ("exit_info2_at", "kvm/kvm_exit", "info2", 8),
-    ("exit_intr_info_at", "kvm/kvm_exit", "intr_info", 4),
-    ("exit_vcpu_at", "kvm/kvm_exit", "vcpu_id", 4),
     ("hrtimer_function_at", "timer/hrtimer_expire_entry", "function", 8),
     ("prev_pid_at", "sched/sched_switch", "prev_pid", 4),
     ("prev_state_at", "sched/sched_switch", "prev_state", 8),
@@ -69,10 +55,8 @@ impl Programs {
     pub fn load() -> Result<Programs> {
         const WHAT: &str = "the time that exits take cannot be recorded";
         let tracefs = Tracefs::open().context(WHAT)?;
-        let events = tracefs.present(EVENTS).context(WHAT)?;
-        let addresses = bpf::vcpu_timers()?;
-        let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
-        let mut ebpf = bpf::load(OBJECT, &offsets, &addresses).context(WHAT)?;
+        let events = tracefs.present(told::EVENTS.iter().chain(EVENTS)).context(WHAT)?;
+        let mut ebpf = told::load(&tracefs, OBJECT, FIELDS).context(WHAT)?;
         let sees_run = function_address(RUN)?.is_some() && bpf::probe(&mut ebpf, RUN).is_ok();
         bpf::attach(&mut ebpf, events)?;
         Ok(Programs { ebpf, sees_run })

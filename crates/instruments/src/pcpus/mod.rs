@@ -6,6 +6,7 @@ mod raw;
 
 use crate::{
     bpf::{self, Field},
+    told,
     tracefs::Tracefs,
     Instrument,
 };
@@ -67,7 +68,7 @@ impl Instrument for PcpuCounter {
         let tracefs = Tracefs::open().context(wrong)?;
         let events = tracefs.present(EVENTS).context(wrong)?;
         let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
-        let mut ebpf = bpf::load(OBJECT, &offsets, &bpf::vcpu_timers()?).context(wrong)?;
+        let mut ebpf = bpf::load(OBJECT, &offsets, &told::timers()?).context(wrong)?;
         bpf::attach(&mut ebpf, events)?;
         Ok(PcpuCounter { ebpf, cpus })
     }

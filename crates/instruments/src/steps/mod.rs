@@ -9,15 +9,15 @@ mod raw;
 
 use crate::{
     bpf::{self, Records},
-    clock, tsc_offsets, Instrument,
+    clock,
+    facts::explain,
+    tsc_offsets, Instrument,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use aya::Ebpf;
 use paratick_core::{
-    cause::{decide, Facts},
     latency::{HostSteps, Step, What},
     noise::{Clock, Instant},
-    reason::{self, Isa},
 };
 use raw::{
     Step as Record, STEPS_LOST, STEP_ENTRY, STEP_EXIT, STEP_OUT, STEP_RUNS, STEP_TIMER, STEP_WOKEN,
@@ -72,12 +72,8 @@ fn gather(record: &Record) -> Result<Step> {
         STEP_WOKEN => What::Woken,
         STEP_RUNS => What::Runs,
         STEP_ENTRY => {
-            let isa = Isa::from_repr(record.isa).context("an exit of neither VMX nor SVM")?;
-            let facts = Facts(record.facts);
-            What::Entry {
-                cause: decide(isa, record.reason, record.msr, facts),
-                reason: reason::name(isa, record.reason, facts.has(Facts::WRITE)),
-            }
+            let exit = explain(record.isa, record.reason, record.detail, record.facts);
+            What::Entry { cause: exit.cause, reason: exit.words() }
         }
         other => bail!("a step of an unknown kind, {other}"),
     };
@@ -93,13 +89,12 @@ mod tests {
     fn an_entry_says_what_the_exit_was() {
         let record =
             Record { at_ns: 7, tgid: 5, vcpu: 1, kind: STEP_ENTRY, isa: 2, ..Record::default() };
-        let msr = Record { reason: 0x7c, msr: 0x6e0, facts: 0b111, ..record };
+        let msr = Record { reason: 0x7c, detail: 0x6e0, facts: 0b111, ..record };
         let step = gather(&msr).unwrap();
         assert_eq!((step.process, step.vcpu, step.at_ns), (5, 1, 7));
         let What::Entry { cause, reason } = step.what else { panic!("{step:?}") };
-        assert_eq!((cause, reason.as_str()), (Cause::Arm, "msr_write"));
+        assert_eq!((cause, reason.as_str()), (Cause::Arm, "TSC_DEADLINE"));
         assert_eq!(gather(&Record { kind: STEP_TIMER, ..record }).unwrap().what, What::Timer);
-        assert!(gather(&Record { isa: 3, ..record }).is_err());
         assert!(gather(&Record { kind: 9, ..record }).is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::{
     bpf::{self, Field},
+    told,
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
@@ -10,20 +11,11 @@ use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steps.bpf.o"));
 
-/// Each has a BPF program of its name.
+/// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
 const EVENTS: &[(&str, bool)] = &[
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),
-    ("irq/irq_handler_entry", true),
-    ("irq_vectors/local_timer_entry", true),
-    ("irq_vectors/reschedule_entry", false),
-    ("irq_vectors/call_function_entry", false),
-    ("irq_vectors/call_function_single_entry", false),
-    ("irq_vectors/irq_work_entry", false),
     ("timer/hrtimer_start", true),
-    ("timer/hrtimer_expire_entry", true),
-    ("kvm/kvm_msr", true),
-    ("kvm/kvm_hypercall", true),
     ("kvm/kvm_entry", true),
     // Last: what comes after an exit must be seen from its beginning on.
     ("kvm/kvm_exit", true),
@@ -31,12 +23,6 @@ const EVENTS: &[(&str, bool)] = &[
 
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
-    ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
-    ("exit_isa_at", "kvm/kvm_exit", "isa", 4),
-    ("exit_info1_at", "kvm/kvm_exit", "info1", 8),
-    ("exit_info2_at", "kvm/kvm_exit", "info2", 8),
-    ("exit_intr_info_at", "kvm/kvm_exit", "intr_info", 4),
-    ("exit_vcpu_at", "kvm/kvm_exit", "vcpu_id", 4),
     ("start_timer_at", "timer/hrtimer_start", "hrtimer", 8),
     ("start_function_at", "timer/hrtimer_start", "function", 8),
     ("expire_timer_at", "timer/hrtimer_expire_entry", "hrtimer", 8),
@@ -49,10 +35,8 @@ const FIELDS: &[Field] = &[
 pub fn load() -> Result<Ebpf> {
     const WHAT: &str = "the way of a timer cannot be followed";
     let tracefs = Tracefs::open().context(WHAT)?;
-    let events = tracefs.present(EVENTS).context(WHAT)?;
-    let addresses = bpf::vcpu_timers()?;
-    let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
-    let mut ebpf = bpf::load(OBJECT, &offsets, &addresses).context(WHAT)?;
+    let events = tracefs.present(told::EVENTS.iter().chain(EVENTS)).context(WHAT)?;
+    let mut ebpf = told::load(&tracefs, OBJECT, FIELDS).context(WHAT)?;
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
 }

@@ -10,7 +10,7 @@ use crate::{
     tables::bench,
 };
 use paratick_core::{
-    cause::{self, Cause, Facts},
+    cause::{Cause, Facts, Noted},
     reason,
     results::{Cell, Figure as Counted, Sample},
 };
@@ -31,7 +31,7 @@ pub fn section(selection: &Selection) -> Option<Section> {
     let mut section = Section::new("causes", "Exits by cause");
     section.text(
         "Every VM exit has one cause, decided by rules that `docs/measuring.md` states. \
-        The first four have to do with ticks and timers. The others are not the workload's alone: \
+        The first five have to do with ticks and timers. The others are not the workload's alone: \
         how often a vCPU halts and how often vCPUs wake each other depends on the mode, too.",
     );
     section.list(legend());
@@ -119,12 +119,14 @@ fn others(set: &Set) -> Option<String> {
 /// Whether exits of this reason have no other cause, whatever else is known of them.
 fn is_always_other(reason: &str) -> bool {
     let causes = |(isa, code)| {
-        let facts = [Facts::default(), Facts::MMIO, Facts::TIMER, Facts::HALT];
-        facts.map(|facts| cause::decide(isa, code, 0, facts))
+        let calls = Facts::HYPERCALL;
+        let facts = [Facts::default(), Facts::MMIO, Facts::TIMER, calls];
+        // KVM's hypercall that sends IPIs.
+        facts.map(|facts| Noted { isa, code, detail: 10, facts }.cause())
     };
     let other = |causes: [Cause; 4]| causes.iter().all(|cause| *cause == Cause::Other);
     // Unknown reasons have no rule.
-    !reason::is_msr_write(reason) && reason::find(reason).is_none_or(|code| other(causes(code)))
+    !reason::is_msr(reason) && reason::find(reason).is_none_or(|code| other(causes(code)))
 }
 
 fn legend() -> Vec<String> {
@@ -177,16 +179,22 @@ fn group((_, cells): &Workload) -> Group {
     Group { title: bench::title(cells[0]), bars: cells.iter().map(bar).collect() }
 }
 
+/// A column for each cause that occurs.
 fn table(caption: &str, workloads: &[Workload]) -> Table {
+    let cells = || workloads.iter().flat_map(|(_, cells)| cells);
+    let median = |cell: &Cell, cause| cell.median(Counted::Cause(cause));
+    let occurs = |cause: &Cause| cells().any(|cell| median(cell, *cause).unwrap_or(0.0) > 0.0);
+    let causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
     let head = ["Mode", "All exits"].into_iter();
-    let mut table = Table::new(caption, head.chain(Cause::ALL.map(Cause::name)));
+    let names = causes.iter().map(|cause| cause.name());
+    let mut table = Table::new(caption, head.chain(names));
     for (name, cells) in workloads {
         table.group(*name);
         for cell in cells {
             let all = number::interval(cell.summary(Counted::Exits), number::count);
-            let causes = Cause::ALL.map(|cause| cell.median(Counted::Cause(cause)));
-            let causes = causes.map(|median| number::or_nothing(median, number::count));
-            table.row(cell.subject.to_string(), [all].into_iter().chain(causes));
+            let medians = causes.iter().map(|cause| median(cell, *cause));
+            let medians = medians.map(|median| number::or_nothing(median, number::count));
+            table.row(cell.subject.to_string(), [all].into_iter().chain(medians));
         }
     }
     table
@@ -198,7 +206,7 @@ mod tests {
 
     #[test]
     fn reasons_with_several_causes_are_not_counted_as_other() {
-        for reason in ["vintr", "cpuid", "msr_read", "vmrun", "CPUID", "0x123"] {
+        for reason in ["vintr", "cpuid", "vmrun", "CPUID", "0x123"] {
             assert!(is_always_other(reason), "{reason}");
         }
         for reason in

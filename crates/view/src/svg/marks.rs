@@ -10,7 +10,9 @@ fn hatching(cause: Cause) -> Option<u32> {
     match cause {
         Cause::Stop => Some(45),
         Cause::HostTick => Some(135),
+        Cause::HostTimer => Some(45),
         Cause::Ipi => Some(90),
+        Cause::Clock => Some(135),
         Cause::Io => Some(45),
         Cause::Other => Some(135),
         _ => None,

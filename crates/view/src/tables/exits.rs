@@ -2,10 +2,7 @@
 //! Exits of one command by cause and reason, per vCPU.
 
 use crate::{number, table::Table};
-use paratick_core::{
-    exits::{ExitCount, WindowCounts},
-    reason,
-};
+use paratick_core::exits::{ExitCount, WindowCounts};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Of one window; `name` is what ran in it.
@@ -42,8 +39,8 @@ pub fn table(window: &WindowCounts, name: &str) -> Table {
 }
 
 fn describe(exit: &ExitCount) -> String {
-    match exit.msr {
-        Some(msr) => format!("{} {}", exit.reason, reason::msr_name(msr)),
+    match &exit.about {
+        Some(about) => format!("{} {about}", exit.reason),
         None => exit.reason.clone(),
     }
 }

@@ -117,12 +117,16 @@ pub fn ranks(ranks: &[Rank], caption: &str) -> Table {
     table
 }
 
-/// What to do, for the costliest sources first; each knob once.
-pub fn advice(ranks: &[Rank]) -> Vec<String> {
+/// What to do, for the costliest sources first; each knob once.  `with_guest` is whether the guest
+/// was asked, too.
+pub fn advice(ranks: &[Rank], with_guest: bool) -> Vec<String> {
     let mut told = Vec::new();
     let mut lines = Vec::new();
     for Rank { source, .. } in ranks {
         let Some(knob) = source.knob().filter(|knob| !told.contains(knob)) else { continue };
+        if knob.needs_the_guest() && !with_guest {
+            continue;
+        }
         let or = source.alternative().map_or(String::new(), |or| format!(", or {or}"));
         lines.push(format!("{knob}{or} ({source})"));
         told.push(knob);

@@ -45,6 +45,8 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
             interrupted_ns: 0,
             cause,
             reason: reason.into(),
+            about: None,
+            tick: false,
             class: if vmm_ns > 0 { Class::Heavy } else { Class::Light },
             exit_cpu: 0,
             entry_cpu: 0,
@@ -54,13 +56,15 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         };
     let absences = vec![
         absence(0, 200_500, [6_000, 0, 33_000], Cause::HostTick, "intr"),
-        absence(1, 300_400, [2_000, 6_000, 0], Cause::Io, "io"),
+        absence(1, 300_400, [8_000, 0, 0], Cause::Io, "interrupt"),
     ];
     let offset = |vcpu| TscOffset { process: 5, vcpu, offset: 0 };
     let host = HostNoise {
         clock,
         tsc_offsets: vec![offset(0), offset(1)],
         exits: 2,
+        exits_by_kvm: None,
+        offload: None,
         vmm_end_unknown: false,
         audit: None,
         absences,
@@ -78,7 +82,7 @@ fn noise_is_shown_from_its_sum_to_its_worst_gap() {
         cpus(&book).text(),
         parts(&book, true).text(),
         ranks(&sources, "What it came from").text(),
-        advice(&sources).join("\n") + "\n",
+        advice(&sources, true).join("\n") + "\n",
         chain(&book.entries[1]) + "\n",
     ];
     insta::assert_snapshot!(text.join("\n"));
