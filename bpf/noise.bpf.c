@@ -47,6 +47,14 @@ struct {
 	__type(value, struct vcpu);
 } vcpus SEC(".maps");
 
+/* Records that found no room, by VM. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NOISE_VMS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost_of SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, NOISE_RING);
@@ -68,6 +76,17 @@ static __always_inline void count(__u32 index)
 {
 	__u64 *value = slot(index);
 
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+static __always_inline void lose(__u32 tgid)
+{
+	__u64 none = 0, *value;
+
+	count(NOISE_LOST);
+	bpf_map_update_elem(&lost_of, &tgid, &none, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(&lost_of, &tgid);
 	if (value)
 		__sync_fetch_and_add(value, 1);
 }
@@ -159,7 +178,7 @@ int kvm_exit(void *ctx)
 
 	if (!vcpu || vcpu->noted.tgid != tgid) {
 		if (meet(pid, tgid)) {
-			count(NOISE_LOST);
+			lose(tgid);
 			return 0;
 		}
 		vcpu = of_thread(pid);
@@ -204,7 +223,7 @@ int kvm_entry(void *ctx)
 	absence->detail = vcpu->noted.detail;
 	absence->facts = vcpu->noted.facts;
 	if (bpf_ringbuf_output(&records, absence, sizeof(*absence), BPF_RB_NO_WAKEUP))
-		count(NOISE_LOST);
+		lose(absence->tgid);
 	return 0;
 }
 

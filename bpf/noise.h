@@ -8,6 +8,8 @@
 #include "bpf.h"
 
 #define NOISE_THREADS	4096
+/* VMs of which records can be lost, each with a count of its own. */
+#define NOISE_VMS	1024
 /* Bytes of the ring: some 120 000 exits. */
 #define NOISE_RING	0x1000000
 

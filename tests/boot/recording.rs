@@ -173,3 +173,24 @@ fn what_recording_costs_a_sample() {
         host.shutdown().unwrap();
     }
 }
+
+/// More exits than the ring has room for, with nobody who empties it.
+#[test]
+fn of_a_recording_that_is_too_long_the_rest_is_told_and_the_loss_by_vm() {
+    const EXITS: u64 = 200_000;
+    compile(PROGRAM, CPUIDS);
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
+    host.start::<NoiseRecorder>().unwrap();
+    run(&guest, &format!("{CPUIDS} {EXITS}"));
+    let seen = host.read::<NoiseRecorder>().unwrap();
+    let lost: u64 = seen.lost.values().sum();
+    println!("{} exits, {} recorded, lost {:?}", seen.exits, seen.absences.len(), seen.lost);
+    assert!(seen.exits > EXITS && lost > 10_000);
+    assert_eq!(seen.lost.keys().copied().collect::<Vec<_>>(), [guest.pid()]);
+    // The last exit may not have ended yet.
+    let known = seen.absences.len() as u64 + lost;
+    assert!((seen.exits..=seen.exits + 5).contains(&known) || known + 1 == seen.exits);
+    assert!(seen.incomplete().unwrap().contains(&format!("of VM {}", guest.pid())));
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}

@@ -131,6 +131,7 @@ fn latency(
 fn sample(host: &Host, guest: &Guest, beside: &Beside, (vcpus, ms): (u32, u64)) -> Result<Sample> {
     let time = Duration::from_millis(ms);
     let recorded = noise::record_beside(host, guest, BOTH, time, LIMIT, Some(beside))?;
+    noise::check_whole(recorded.host.as_ref())?;
     let sides = recorded.guest.zip(recorded.host);
     let (noise, seen) = sides.context("both sides were asked")?;
     let cpus: Vec<u32> = (1..vcpus).collect();

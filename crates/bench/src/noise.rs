@@ -191,7 +191,9 @@ pub fn record_beside(
         audit.world_switches =
             counted.map(|window| window.cpus.iter().map(|cpu| cpu.world_switches).sum());
     }
-    let recorded = Recorded { host: seen, guest: noise, process, ..Recorded::default() };
+    let incomplete = seen.as_ref().and_then(HostNoise::incomplete);
+    let recorded =
+        Recorded { host: seen, guest: noise, process, incomplete, ..Recorded::default() };
     match &recorded.host {
         Some(seen) if sides.guest => match check_joined(seen, guest.pid()) {
             Ok(()) => Ok(recorded),
@@ -289,11 +291,21 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
         thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
     }
     let noise = guest.as_mut().map(OsnoiseRecorder::read).transpose()?;
+    let host = host.as_mut().map(NoiseRecorder::read).transpose()?;
     Ok(Recorded {
         guest: noise.map(|noise| cut(noise, time)),
-        host: host.as_mut().map(NoiseRecorder::read).transpose()?,
+        incomplete: host.as_ref().and_then(HostNoise::incomplete),
+        host,
         ..Recorded::default()
     })
+}
+
+/// Fails where records were lost: for whoever needs them all.
+pub fn check_whole(host: Option<&HostNoise>) -> Result<()> {
+    match host.and_then(HostNoise::incomplete) {
+        None => Ok(()),
+        Some(why) => bail!("{why}\nhint: record for a shorter time, or fewer guests"),
+    }
 }
 
 /// For how long to record: osnoise needs some time before and after.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording what wakes a guest, from both sides.
 
-use crate::noise::{check_joined, Sides, STEP, STEP_LIMIT};
+use crate::noise::{check_joined, check_whole, Sides, STEP, STEP_LIMIT};
 use anyhow::{bail, Result};
 use paratick_core::{
     noise::HostNoise,
@@ -76,6 +76,7 @@ pub fn record(
     let woken =
         if sides.guest { Some(cut(guest.read::<TimerRecorder>()?, lead, time)) } else { None };
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()?) } else { None };
+    check_whole(seen.as_ref())?;
     let pid = guest.pid();
     if let (Some(seen), true) = (&seen, sides.guest) {
         check_joined(seen, pid)?;
@@ -138,11 +139,9 @@ pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
         std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
     }
     let woken = guest.as_mut().map(TimerRecorder::read).transpose()?;
-    Ok(Recorded {
-        guest: woken.map(|woken| cut(woken, LEAD, time)),
-        host: host.as_mut().map(NoiseRecorder::read).transpose()?,
-        process: None,
-    })
+    let host = host.as_mut().map(NoiseRecorder::read).transpose()?;
+    check_whole(host.as_ref())?;
+    Ok(Recorded { guest: woken.map(|woken| cut(woken, LEAD, time)), host, process: None })
 }
 
 /// What came before stays: it may have woken what comes in the window.

@@ -50,3 +50,56 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::wire::{self, MAX_FRAME};
+    use std::sync::Arc;
+
+    #[derive(Clone, Default)]
+    struct Sent(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sent {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            lock(&self.0).write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What arrives of a reading: how many parts, and the whole.
+    fn sent(reading: &Value) -> (usize, Value) {
+        let sent = Sent::default();
+        Outbox::new(sent.clone()).reading(7, Ok(reading.clone()));
+        let bytes = lock(&sent.0).clone();
+        let (mut from, mut parts, mut whole) = (&bytes[..], 0, Vec::new());
+        loop {
+            match Frame::read(&mut from).unwrap().unwrap() {
+                Frame::Data { session: 7, bytes, .. } => {
+                    parts += 1;
+                    whole.extend(bytes);
+                }
+                Frame::Message(json) => match wire::parse(&json).unwrap() {
+                    Reply::Reading { session: 7, reading } if parts == 0 => return (0, reading),
+                    Reply::Reading { session: 7, reading: Value::Null } => {
+                        return (parts, serde_json::from_slice(&whole).unwrap())
+                    }
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reading_of_any_length_arrives() {
+        let short = Value::from(vec![1, 2, 3]);
+        assert_eq!(sent(&short), (0, short));
+        let long = Value::from("x".repeat(MAX_FRAME + 1));
+        let (parts, whole) = sent(&long);
+        assert!(parts > MAX_FRAME / CHUNK && whole == long);
+    }
+}

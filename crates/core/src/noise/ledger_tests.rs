@@ -47,6 +47,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
         clock: clock(0),
         tsc_offsets: vec![offset],
         exits: absences.len() as u64,
+        lost: Default::default(),
         exits_by_kvm: None,
         offload: None,
         vmm_end_unknown: false,

@@ -4,6 +4,7 @@
 use super::{clock::Clock, parts::Told};
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// In ns; osnoise takes no shorter gap for noise (kernel/trace/trace_osnoise.c).
 pub const OSNOISE_THRESHOLD: u64 = 1_000;
@@ -37,6 +38,9 @@ pub struct HostNoise {
     pub tsc_offsets: Vec<TscOffset>,
     /// How many exits there were just before the end; of each vCPU, the last may have no absence.
     pub exits: u64,
+    /// How many of them found no room in the recording, by VM; the others are whole.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost: BTreeMap<u32, u64>,
     /// The same by KVM's own statistics, of all guests; none where they cannot be read.
     #[serde(default)]
     pub exits_by_kvm: Option<u64>,
@@ -61,6 +65,16 @@ pub struct Audit {
 }
 
 impl HostNoise {
+    /// Why it is not all that there was.
+    pub fn incomplete(&self) -> Option<String> {
+        let each = self.lost.iter().map(|(vm, count)| match vm {
+            0 => format!("{count} exits of further VMs"),
+            vm => format!("{count} exits of VM {vm}"),
+        });
+        let all: Vec<String> = each.collect();
+        (!all.is_empty()).then(|| format!("{} found no room in the recording", all.join(", ")))
+    }
+
     /// How many of the audited exits had ended, by class.
     pub fn audited(&self, class: Class) -> u64 {
         let those = self.absences.iter().filter(|one| one.audited && one.class == class);

@@ -45,6 +45,7 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
         clock: clock(),
         tsc_offsets: vec![offset(0), offset(1)],
         exits,
+        lost: Default::default(),
         exits_by_kvm: None,
         offload: None,
         vmm_end_unknown: false,

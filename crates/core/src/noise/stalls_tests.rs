@@ -58,6 +58,7 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         clock: clock(LATER, LATER),
         tsc_offsets: vec![TscOffset { process: PROCESS, vcpu: 0, offset: -(LATER as i64) }],
         exits: absences.len() as u64,
+        lost: Default::default(),
         exits_by_kvm: None,
         offload: None,
         vmm_end_unknown: false,

@@ -27,6 +27,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
         clock: clock(),
         tsc_offsets: vec![offset(0), offset(1)],
         exits: absences.len() as u64,
+        lost: Default::default(),
         exits_by_kvm: None,
         offload: None,
         vmm_end_unknown: false,

@@ -12,7 +12,8 @@ use crate::{
     bpf::{self, Records},
     clock, tsc_offsets, untold, Instrument,
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
+use aya::maps::HashMap;
 use gather::gather;
 use paratick_core::noise::{mark_ticks, Audit, Clock, HostNoise, Instant};
 use program::Programs;
@@ -20,7 +21,7 @@ use raw::{
     Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LOST,
     NOISE_OPEN, NOISE_WANTED,
 };
-use std::{thread::sleep, time::Duration};
+use std::{collections::BTreeMap, thread::sleep, time::Duration};
 
 /// So many steps an exit is awaited that closes the audited window.
 const PATIENCE: u32 = 100;
@@ -46,26 +47,19 @@ impl Instrument for NoiseRecorder {
         Ok(NoiseRecorder { programs, begun: clock::with_tsc(), exits_before, records })
     }
 
-    /// All exits since the start after which the guest was entered again.
-    ///
-    /// Fails if one could not be recorded: what it took would be missing from the noise.
+    /// All exits since the start after which the guest was entered again, but those that were lost.
     fn read(&mut self) -> Result<HostNoise> {
         let audit = self.audit()?;
         // In this order: what ends in between is one more record.
         let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
         self.drain()?;
-        bpf::check_lost(
-            &self.programs.ebpf,
-            NOISE_LOST,
-            "exits",
-            "record for a shorter time, or fewer guests",
-        )?;
         let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
         mark_ticks(&mut absences);
         Ok(HostNoise {
             clock: Clock { begin: self.begun, end: clock::with_tsc() },
             tsc_offsets: tsc_offsets::read(),
             exits,
+            lost: self.lost()?,
             exits_by_kvm: untold::exits()
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
@@ -78,6 +72,20 @@ impl Instrument for NoiseRecorder {
 }
 
 impl NoiseRecorder {
+    /// By VM; 0 is for those of which there is no count.
+    fn lost(&self) -> Result<BTreeMap<u32, u64>> {
+        let ebpf = &self.programs.ebpf;
+        let map = ebpf.map("lost_of").context("no BPF map lost_of")?;
+        let map: HashMap<_, u32, u64> = HashMap::try_from(map)?;
+        let mut lost: BTreeMap<u32, u64> = map.iter().collect::<Result<_, _>>()?;
+        let all = bpf::state(ebpf, NOISE_LOST)?;
+        let others = all.saturating_sub(lost.values().sum());
+        if others > 0 {
+            lost.insert(0, others);
+        }
+        Ok(lost)
+    }
+
     /// Ends the window in which an emulator counts the same exits.  None if no vCPU makes one now,
     /// or made one before.
     fn audit(&mut self) -> Result<Option<Audit>> {

@@ -63,6 +63,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         clock,
         tsc_offsets: vec![offset(0), offset(1)],
         exits: 2,
+        lost: Default::default(),
         exits_by_kvm: None,
         offload: None,
         vmm_end_unknown: false,
