@@ -12,19 +12,24 @@ use paratick_core::{
     results::Figure,
     workload::WORKLOADS,
 };
-use std::{collections::BTreeSet, env, fs};
+use paratick_view::number::{count, NARROW_SPACE};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+};
 
 const BEGIN: &str = "\n<!-- generated: ";
 const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 5] = [
+const BLOCKS: [Block; 6] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
+    ("quick", quick),
 ];
 
 #[test]
@@ -115,6 +120,76 @@ fn programs_and_kernels() -> String {
         wrapped(&format!("* `{name}` ({from}) stands for {stands_for}. {why}"))
     });
     items.collect::<Vec<_>>().join("\n")
+}
+
+/// What `scripts/table` keeps of a results file.
+#[derive(serde::Deserialize)]
+struct Kept {
+    command: String,
+    started: String,
+    commit: String,
+    patches: String,
+    clock: String,
+    boots: u32,
+    runs: u32,
+    /// Medians, by workload and mode.
+    exits: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+fn kept(name: &str) -> Kept {
+    let file = format!("docs/evaluation/tables/{name}.json");
+    let kept = serde_json::from_str(&files::read(&file));
+    let kept: Kept = kept.unwrap_or_else(|error| panic!("{file}: {error}"));
+    assert!(kept.command.starts_with("paratick bench "), "{file}: {}", kept.command);
+    kept
+}
+
+/// The README's table.  CPUs that poll are measured where they run in parallel.
+fn quick() -> String {
+    const WORKLOADS: [(&str, &str); 6] = [
+        ("cpu", "cpu, 50 million loops"),
+        ("pingpong", "pingpong, 1000 round trips"),
+        ("barrier", "barrier, 1000 barriers"),
+        ("sleep", "sleep, 1000 sleeps of 100 µs"),
+        ("block", "block, 500 reads of 4 KiB"),
+        ("idle", "idle, 2 s"),
+    ];
+    let (all, polling) = (kept("quick"), kept("quick-poll"));
+    assert_eq!((all.clock.as_str(), polling.clock.as_str()), ("serial", "parallel"));
+    let number = |kept: &Kept, workload: &str, mode: &str| {
+        let median = kept.exits[workload].get(mode);
+        let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
+        count(median.round()).replace(NARROW_SPACE, " ")
+    };
+    let row = |(workload, title): (&str, &str)| {
+        let cell = |mode| number(&all, workload, mode);
+        let polls = |mode| number(&polling, workload, mode);
+        format!(
+            "| {title} | {} | {} | {} | **{}** | {} | **{}** |",
+            cell("tickless-stop"),
+            cell("tickless"),
+            cell("paratick-ticks"),
+            cell("paratick"),
+            polls("tickless+poll"),
+            polls("paratick+poll")
+        )
+    };
+    let head = "| workload | tickless-stop | tickless | paratick-ticks | **paratick** | \
+                tickless+poll | **…+poll** |\n|---|---|---|---|---|---|---|";
+    let day = |kept: &Kept| kept.started[..10].to_string();
+    let of = wrapped(&format!(
+        "Medians of {} boots with {} runs each; commit {} and series {} on {}. `+poll`, on the \
+         parallel clock: {} boots, on {}.",
+        all.boots,
+        all.runs,
+        all.commit,
+        all.patches,
+        day(&all),
+        polling.boots,
+        day(&polling)
+    ));
+    let rows: Vec<String> = WORKLOADS.map(row).to_vec();
+    format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
 }
 
 fn table(head: &str, rows: impl Iterator<Item = String>) -> String {

@@ -26,13 +26,11 @@ pub fn mark(absences: &mut [Absence]) {
     }
     for mut places in vcpus.into_values() {
         places.sort_by_key(|at| absences[*at].begin_ns);
-        let expired: Vec<u64> = places
-            .iter()
-            .map(|at| &absences[*at])
-            .filter(|one| one.cause == Cause::Expiry)
-            .map(|one| one.begin_ns)
-            .collect();
-        let ticks = ticks(&expired);
+        let of = |cause| -> Vec<u64> {
+            let all = places.iter().map(|at| &absences[*at]);
+            all.filter(|one| one.cause == cause).map(|one| one.begin_ns).collect()
+        };
+        let ticks = ticks(&of(Cause::Expiry), &of(Cause::Halt));
         let mut last = None;
         for at in places {
             let absence = &mut absences[at];
@@ -52,8 +50,12 @@ pub fn mark(absences: &mut [Absence]) {
     }
 }
 
-/// Those of these times that are in a row of one of the periods; sorted, as they are.
-fn ticks(times: &[u64]) -> Vec<u64> {
+/// Those of these times that are in a row of one of the periods, with no halt in it; all sorted.
+fn ticks(times: &[u64], halts: &[u64]) -> Vec<u64> {
+    let ran = |from: u64, to: u64| {
+        let before = |time: u64| halts.partition_point(|halt| *halt < time);
+        before(from) == before(to)
+    };
     let near = |due: u64| {
         let from = times.partition_point(|time| time + JITTER_NS < due);
         times.get(from).copied().filter(|time| *time <= due + JITTER_NS)
@@ -62,7 +64,9 @@ fn ticks(times: &[u64]) -> Vec<u64> {
         let mut found = Vec::new();
         for first in times {
             let mut row = vec![*first];
-            while let Some(next) = near(row[row.len() - 1] + period) {
+            loop {
+                let last = row[row.len() - 1];
+                let Some(next) = near(last + period).filter(|next| ran(last, *next)) else { break };
                 row.push(next);
                 if row.len() == ROW {
                     found.extend(row);
@@ -137,6 +141,12 @@ mod tests {
             [exit(at, Cause::Arm), Absence { ns: 3_900_000, ..exit(at + 3_000, Cause::Halt) }]
         };
         assert!(!marked((0..20).flat_map(sleep).collect()).contains(&true));
+        // Nor has one whose timers expire at such distances while others wake it.
+        let often = |nth: u64| {
+            let at = nth * 250_000;
+            [exit(at, Cause::Expiry), exit(at + 3_000, Cause::Halt)]
+        };
+        assert!(!marked((0..80).flat_map(often).collect()).contains(&true));
         // Nor has one whose timers expire at other times.
         let busy = (0..20).map(|nth| exit(nth * 700_000, Cause::Expiry));
         assert!(!marked(busy.collect()).contains(&true));
