@@ -46,10 +46,13 @@ fn a_program_that_sleeps_keeps_its_tick_and_a_pit_is_to_be_replaced() {
     let pit = sleeping(ClockDevice::Pit);
     let wanted = knobs(&pit);
     println!("{wanted:?}");
-    let (knob, source) = wanted.first().expect("some advice");
-    assert_eq!(*knob, Knob::GuestClock);
-    let Source::Exit { cause, reason, .. } = source else { panic!("{source:?}") };
-    assert_eq!((*cause, reason.as_str()), (Cause::Arm, "PIT, port 0x40"));
+    // How KVM's thread for the PIT ranks beside it is chance.
+    let is_its = |(knob, source): &(Knob, Source)| {
+        let arm = matches!(source, Source::Exit { cause: Cause::Arm, reason, .. }
+            if reason == "PIT, port 0x40");
+        *knob == Knob::GuestClock && arm
+    };
+    assert!(wanted.iter().any(is_its), "{wanted:?}");
     // The same program with the clock that is advised.
     let apic = sleeping(ClockDevice::TscDeadline);
     assert!(exits(&apic, |one| one.cause == Cause::Arm) >= 500);

@@ -180,5 +180,6 @@ fn acpi_s_timer_is_a_clock_that_each_reading_exits_for() {
     let seen = see(&Device { append, ..ours(ClockDevice::TscDeadline, "LOC") });
     let read = seen.of(Cause::Clock, "PM timer, port 0x608");
     assert!(read >= 2 * SLEEPS, "{read}");
-    assert_eq!(seen.cause(Cause::Clock), read);
+    // The kernel looks after the TSC now and then, too.
+    assert!(seen.cause(Cause::Clock) - read < 20, "{:?}", seen.about());
 }

@@ -73,7 +73,9 @@ fn ticks(times: &[u64], halts: &[u64]) -> Vec<u64> {
             let mut row = vec![*first];
             loop {
                 let last = row[row.len() - 1];
-                let Some(next) = near(last + period).filter(|next| follows(last, *next)) else { break };
+                let Some(next) = near(last + period).filter(|next| follows(last, *next)) else {
+                    break;
+                };
                 row.push(next);
                 if row.len() == ROW {
                     found.extend(row);
