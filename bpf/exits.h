@@ -62,7 +62,6 @@ enum {
 	TIMER_PREEMPTION,	/* vmx_preemption_timer_fn: of a guest's guest */
 	TIMER_HOST_TICK,	/* tick_nohz_handler, tick_sched_timer before 6.8 */
 	TIMER_HRTICK,		/* hrtick */
-	TIMERS,
 };
 
 struct thread {

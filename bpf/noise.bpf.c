@@ -20,7 +20,6 @@ const volatile __u32 hrtimer_function_at;
 const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at;
 const volatile __u32 waking_pid_at, wakeup_pid_at;
 
-
 /* Of a task's states, those in which it sleeps (TASK_REPORT). */
 #define TASK_SLEEPS	0xff
 

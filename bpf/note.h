@@ -230,11 +230,11 @@ static __always_inline void note_mmio(struct thread *thread, __u64 address,
 				      int write)
 {
 	__u32 reason = bare_reason(thread);
-	int fault;
+	int fault = 0;
 
 	if (thread->isa == ISA_SVM)
 		fault = reason == SVM_NPF;
-	else
+	else if (thread->isa == ISA_VMX)
 		fault = reason == VMX_EPT_VIOLATION || reason == VMX_EPT_MISCONFIG;
 	if (fault && !thread->detail && !(thread->facts & FACT_APIC_REG))
 		describe_mmio(thread, address, write);

@@ -17,7 +17,6 @@ const volatile __u32 start_timer_at, start_function_at;
 const volatile __u32 expire_timer_at, expire_function_at;
 const volatile __u32 prev_pid_at, next_pid_at, waking_pid_at;
 
-
 struct vcpu {
 	struct thread noted;
 	__u32 in_guest;

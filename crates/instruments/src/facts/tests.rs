@@ -168,9 +168,10 @@ fn a_hidden_guest_s_own_words_replace_the_exit() {
 
 #[test]
 fn a_third_kind_of_processor_is_not_taken_for_another() {
-    for reason in [1, 0x60, 0x7c, 30, 31] {
+    for reason in [1, 0x60, 0x7c, 30, 31, 48, 49, 0x400] {
         let mut thread = noted(3, reason, infos(1, 0xfee0_0380, 1 << 31 | 0xf1));
         note_handler(&mut thread, FACT_TIMER);
+        note_mmio(&mut thread, 0xfed0_0108, 1);
         assert_eq!((thread.facts, thread.detail, awaits_msr(&thread)), (0, 0, false));
     }
 }
