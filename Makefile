@@ -75,7 +75,7 @@ TABLES = docs/evaluation/tables
 POLLING = --parallel-clock --modes tickless+poll,paratick+poll
 again = $(PARATICK) bench quick $(1) $$(test -f $(2) && echo --resume) --output $(2)
 
-evaluation: build ## measure the README's table again; `make clean` begins anew (5 min)
+evaluation: build ## measure the README's table again; after `make clean` anew (5 min)
 	$(call again,,$(CARGO_TARGET_DIR)/quick.json)
 	scripts/table $(CARGO_TARGET_DIR)/quick.json >$(TABLES)/quick.json
 	$(call again,$(POLLING),$(CARGO_TARGET_DIR)/quick-poll.json)
