@@ -83,7 +83,7 @@ evaluation: build ## measure the README's table again; after `make clean` anew (
 	PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
 
 test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is built)
-	@echo 'Tests: 5 steps; from nothing they take 41 min on 2 idle cores, 28 when all is built.' >&2
+	@echo 'Tests: 5 steps, 41 min from nothing on 2 idle cores, 28 when all is built.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)tests.log 2/5 'compile paratick and its tests' 'about 4 min' \
