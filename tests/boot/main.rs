@@ -22,6 +22,7 @@ mod idle;
 mod kexec;
 mod lab;
 mod learned;
+mod lost;
 mod model;
 mod noise;
 mod polling;

@@ -82,6 +82,18 @@ fn a_guest_s_record_has_each_exit_and_all_of_the_time() {
     passes("exit_record_test", &[], "");
 }
 
+/// What a guest, its VMM and the host's administrator may do, at random; the seed is printed.
+#[test]
+fn nothing_breaks_in_twenty_seconds_of_random_requests() {
+    passes("pv_fuzz_test", &[], "-t 20");
+}
+
+#[test]
+#[ignore = "10 minutes"]
+fn nothing_breaks_in_ten_minutes_of_random_requests() {
+    passes("pv_fuzz_test", &[], "-t 600");
+}
+
 #[test]
 fn a_host_told_not_to_offers_no_exit_records() {
     assert_eq!(selftest("exit_record_test", &["kvm.exit_record=0"], "").code, SKIPPED);

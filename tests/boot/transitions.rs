@@ -9,7 +9,7 @@ use crate::{
 use paratick_machine::{exec::Exec, guest::Guest};
 
 /// Shell functions for the guest.
-const FUNCTIONS: &str = r#"
+pub const FUNCTIONS: &str = r#"
     set -e
     cd /sys/devices/system/cpu
     # Keeps CPU $1 busy for a second, and says how many virtual ticks it got.
@@ -177,7 +177,7 @@ const STOP_DELIVERY: &str = r#"
 
 /// The same from CPU 1, a thousand times a second: asking again does not help.  Where a write
 /// comes late a tick slips through, and the guest takes two more looks of 4 s before it gives up.
-const KEEP_DELIVERY_STOPPED: &str = r#"
+pub const KEEP_DELIVERY_STOPPED: &str = r#"
     taskset -c 1 perl -e 'open M, "+<", "/dev/cpu/0/msr" or die;
         while (1) {
             sysseek M, 0x4b564d10, 0; syswrite M, "\0" x 8; select undef, undef, undef, 0.001
