@@ -128,6 +128,20 @@ fn a_real_time_kernel_is_another_image_and_looks_for_no_mistakes() {
 }
 
 #[test]
+fn an_image_may_account_for_cpu_time_in_another_way() {
+    let checkout = Checkout::with_series();
+    for (how, line_of_it) in [("tick", "CONFIG_SAMPLE=y\n"), ("irq", "CONFIG_IRQ=y\n")] {
+        checkout.write(&format!("kernel/config/{how}-accounting.config"), line_of_it);
+        let said = build(&checkout, &["--accounting", how]);
+        assert_eq!(line(&said, "release"), format!("6.12.0-paratick-{how}-accounting"));
+        let config = fs::read_to_string(line(&said, "config")).unwrap();
+        assert!(config.contains(line_of_it), "{config}");
+    }
+    let error = checkout.stderr(&["kernel", "build", "--accounting", "none"], 2);
+    assert!(error.contains("tick, irq"), "{error}");
+}
+
+#[test]
 fn check_compiles_every_series_and_says_with_what() {
     let said = Checkout::with_series().stdout(&["kernel", "check"], 0);
     for name in ["lower", "upper", "lab"] {

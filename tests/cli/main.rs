@@ -8,6 +8,7 @@ mod emulator;
 mod idle;
 mod kernel;
 mod kernel_build;
+mod kernel_matrix;
 mod kernel_stack;
 mod lab;
 mod model;

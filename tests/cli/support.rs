@@ -26,12 +26,17 @@ pub const LAB: &str = "int b;\n\nint tick(void)\n{\n\treturn 3;\n}\n\nint low;\n
 /// What one more patch on top of `upper` makes of it.
 pub const MORE: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\nint more;\n";
 
-/// What is built is the file that patches change; a compiler would refuse BROKEN.
+/// What is built is the file that patches change; a compiler would refuse BROKEN, and warn of ODD
+/// and OLD.
 const MAKEFILE: &str = "\
 .PHONY: kernel/
 tinyconfig:; echo > $(O)/.config
 olddefconfig:; true
-kernel/:; ! grep BROKEN kernel/tick.c
+kernel/:
+	! grep BROKEN kernel/tick.c
+	@! grep -q ODD kernel/tick.c || echo $(CURDIR)/kernel/tick.c:1:1: warning: odd $(ARCH)
+	@! grep -q OLD kernel/tick.c || echo $(CURDIR)/kernel/tick.c:1:1: warning: old
+	mkdir -p $(O)/kernel && echo $(CURDIR)/kernel/tick.c > $(O)/kernel/.tick.o.cmd
 bzImage: kernel/
 	mkdir -p $(O)/arch/x86/boot $(O)/include/config
 	cp kernel/tick.c $(O)/arch/x86/boot/bzImage
@@ -39,6 +44,22 @@ bzImage: kernel/
 		> $(O)/include/config/kernel.release
 	touch $(O)/System.map $(O)/vmlinux
 ";
+
+const MATRIX: &str = r#"
+[[row]]
+name = "plain"
+what = "what everybody has"
+arch = "x86_64"
+compiler = "gcc"
+config = ["CONFIG_B=y"]
+
+[[row]]
+name = "old"
+what = "what few have"
+arch = "m68k"
+compiler = "m68k-linux-gnu-gcc"
+lab = false
+"#;
 
 /// A checkout with a base of a few files, and a cache, both thrown away at the end.
 pub struct Checkout {
@@ -48,6 +69,11 @@ pub struct Checkout {
 impl Checkout {
     /// With a stack of empty series.
     pub fn new() -> Self {
+        Checkout::with_text(BASE)
+    }
+
+    /// The same where the base's file says this.
+    pub fn with_text(tick: &str) -> Self {
         let checkout = Checkout { dir: TempDir::new().unwrap() };
         let source = checkout.path("linux");
         for (file, text) in [
@@ -55,7 +81,7 @@ impl Checkout {
             // Ignored by git, but part of the source.
             (".gitignore", "*.rej\n*.generated\n"),
             ("shipped.generated", "shipped\n"),
-            ("kernel/tick.c", BASE),
+            ("kernel/tick.c", tick),
             ("Makefile", MAKEFILE),
             (
                 "scripts/kconfig/merge_config.sh",
@@ -91,6 +117,7 @@ impl Checkout {
             ),
         );
         checkout.write("kernel/checkpatch.ignore", "");
+        checkout.write("kernel/matrix.toml", MATRIX);
         checkout.write("kernel/config/common.config", "CONFIG_A=y\n");
         for name in SERIES {
             checkout.write(&format!("kernel/series/{name}/6.12/series"), "");

@@ -59,6 +59,15 @@ pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
     }
 }
 
+/// The same for a program, whose package the list knows.
+pub fn check_program(program: &str) -> Result<()> {
+    let known = packages()?;
+    let package = known.iter().find(|package| package.has_program(program));
+    let package = package
+        .with_context(|| format!("scripts/packages has no package with the program {program}"))?;
+    check([package.name.as_str()])
+}
+
 /// As dpkg says; `None`: it does not know the package, or there is no dpkg.
 pub fn installed_version(package: &str) -> Option<String> {
     let query = ["-W", "-f", "${Version}", package];
@@ -103,6 +112,10 @@ impl Probe {
 }
 
 impl Package {
+    pub fn has_program(&self, name: &str) -> bool {
+        self.probe == Probe::Program(name.into())
+    }
+
     /// Where or what it is, or what is not there.
     pub fn look(&self) -> Result<String, String> {
         match &self.probe {
@@ -148,7 +161,7 @@ mod tests {
             .any(|package| package.name == "linux-source-6.12" && package.group == "kernel"));
         assert!(packages.iter().all(|package| !package.purpose.is_empty()));
         let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
-        let groups = ["benches", "checks", "browser", "intel"];
+        let groups = ["benches", "checks", "browser", "intel", "matrix"];
         for group in groups {
             assert!(optional.iter().any(|package| package.group == group));
         }

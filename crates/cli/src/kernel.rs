@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: the series as a git tree, as folders of patches, and as an image.
 
-use crate::{print::outln, progress};
+use crate::{errors::usage, print::outln, progress};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use paratick_build::kernel::{
@@ -37,13 +37,16 @@ pub enum Verb {
         output: Option<PathBuf>,
     },
     /// Check each series: files, exact application, round trip, checkpatch, and that each patch
-    /// compiles
+    /// compiles; then the whole stack with each configuration of kernel/matrix.toml
     Check {
         #[arg(default_value = kernel::DEFAULT_BASE)]
         base: String,
         /// Do not compile
-        #[arg(long)]
+        #[arg(long, conflicts_with = "config")]
         quick: bool,
+        /// Only compile the whole stack with this row of kernel/matrix.toml; can be repeated
+        #[arg(long, value_name = "NAME")]
+        config: Vec<String>,
     },
     /// Build the image that is host and guest in the lab (4 to 7 minutes on 2 cores, once)
     ///
@@ -69,6 +72,10 @@ pub enum Verb {
         /// Make it PREEMPT_RT, for real-time guests and hosts: kernel/config/rt.config
         #[arg(long, conflicts_with = "debug")]
         rt: bool,
+        /// Account for CPU time by sampling at each tick, or for that of interrupts apart:
+        /// kernel/config/HOW-accounting.config
+        #[arg(long, value_name = "HOW", value_parser = ["tick", "irq"])]
+        accounting: Option<String>,
     },
     /// Build a KVM selftest from the patched source and print where the program is
     Selftest {
@@ -104,10 +111,10 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             let copy = signoff.zip(output);
             export(&at.base, &at.dir()?, copy)?;
         }
-        Verb::Check { base, quick } => return check(&base, quick),
-        Verb::Build { base, unpatched, up_to, config, hz, debug, rt } => {
+        Verb::Check { base, quick, config } => return check(&base, quick, &config),
+        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, accounting } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            build(&base, variant, &Changes { up_to, config, hz, debug, rt })?;
+            build(&base, variant, &Changes { up_to, config, hz, debug, rt, accounting })?;
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }
@@ -137,8 +144,14 @@ fn export(base: &str, dir: &Path, copy: Option<(Person, PathBuf)>) -> Result<()>
     Ok(())
 }
 
-fn check(base: &str, quick: bool) -> Result<ExitCode> {
-    let checks = progress::during(|events| kernel::check::check(base, quick, events))?;
+fn check(base: &str, quick: bool, rows: &[String]) -> Result<ExitCode> {
+    if !rows.is_empty() {
+        refuse_unknown_rows(base, rows)?;
+    }
+    let checks = progress::during(|events| match rows {
+        [] => kernel::check::check(base, quick, events),
+        rows => kernel::check::check_rows(base, rows, events),
+    })?;
     for check in &checks {
         outln!("{}", line(check))?;
     }
@@ -146,13 +159,25 @@ fn check(base: &str, quick: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn line(Check { series, name, outcome }: &Check) -> String {
+fn refuse_unknown_rows(base: &str, wanted: &[String]) -> Result<()> {
+    let rows = kernel::matrix::rows(base)?;
+    let Some(unknown) = wanted.iter().find(|name| rows.iter().all(|row| row.name != **name)) else {
+        return Ok(());
+    };
+    let known: Vec<_> = rows.iter().map(|row| format!("  {:<16} {}", row.name, row.what)).collect();
+    Err(usage(format!(
+        "kernel/matrix.toml has no configuration {unknown}\nhint: it has\n{}",
+        known.join("\n")
+    )))
+}
+
+fn line(Check { subject, name, outcome }: &Check) -> String {
+    let indented = |text: &str| text.replace('\n', "\n         ");
     match outcome {
-        Outcome::Passed(what) => format!("ok       {series}: {name}: {what}"),
-        Outcome::Skipped(why) => format!("skipped  {series}: {name}: {why}"),
+        Outcome::Passed(what) => format!("ok       {subject}: {name}: {what}"),
+        Outcome::Skipped(why) => format!("skipped  {subject}: {name}: {}", indented(why)),
         Outcome::Failed(findings) => {
-            let indented = findings.join("\n").replace('\n', "\n         ");
-            format!("FAILED   {series}: {name}:\n         {indented}")
+            format!("FAILED   {subject}: {name}:\n         {}", indented(&findings.join("\n")))
         }
     }
 }

@@ -30,6 +30,14 @@ pub fn step(step: &Step) -> String {
         CompilingPatch { patch, off: Some(symbol) } => {
             format!("compiling {patch} with CONFIG_{symbol}=n")
         }
+        CompilingRow { row, number, of } => {
+            format!("compiling the stack as {row} ({number} of {of})")
+        }
+        CompilingWithout { row, warnings } => {
+            format!(
+                "compiling {row} without the stack: does the base have the {warnings} warnings?"
+            )
+        }
         ConfiguringKernel => "configuring the kernel".into(),
         BuildingKernel { base, suffix, patches } => {
             format!("building Linux {base}{suffix} with {patches} patches")

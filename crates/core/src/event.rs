@@ -40,6 +40,8 @@ pub enum Step<'a> {
     CheckingRoundTrip { series: &'a str },
     CheckingStyle { series: &'a str },
     CompilingPatch { patch: &'a str, off: Option<&'a str> },
+    CompilingRow { row: &'a str, number: usize, of: usize },
+    CompilingWithout { row: &'a str, warnings: usize },
     ConfiguringKernel,
     BuildingKernel { base: &'a str, suffix: &'a str, patches: usize },
     BuildingSelftest { test: &'a str },

@@ -117,7 +117,8 @@ impl Base {
         self.fragment("rt")
     }
 
-    fn fragment(&self, name: &str) -> PathBuf {
+    /// One of `kernel/config`, by name.
+    pub fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))
     }
 

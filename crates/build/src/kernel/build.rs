@@ -57,6 +57,8 @@ pub struct Changes {
     pub debug: bool,
     /// It is PREEMPT_RT; not together with `debug`, which has a preemption model of its own.
     pub rt: bool,
+    /// How CPU time is accounted, instead of as the base says: `tick` or `irq`.
+    pub accounting: Option<String>,
 }
 
 /// What is kept beside an image, to be told without building anything.
@@ -163,6 +165,10 @@ impl Inputs {
             more.push_str("-rt");
             fragments.push(base.rt());
         }
+        if let Some(how) = &changes.accounting {
+            more.push_str(&format!("-{how}-accounting"));
+            fragments.push(base.fragment(&format!("{how}-accounting")));
+        }
         if let Some(hz) = changes.hz {
             if let Some(fragment) = base.other_hz(hz)? {
                 more.push_str(&format!("-hz{hz}"));
@@ -203,7 +209,7 @@ impl Inputs {
         fs_err::write(&tree.log, "")?;
         let fragment = tree.out.with_file_name("wanted.config");
         fs_err::write(&fragment, self.wanted_config())?;
-        config::configure(&tree.src, &tree.out, &[fragment], &self.unknown)?;
+        config::configure(&tree.src, &tree.out, &[], &[fragment], &self.unknown)?;
         let building = Step::BuildingKernel {
             base: &self.source.base.name,
             suffix: &self.suffix,

@@ -6,6 +6,7 @@ use crate::{
         base::{Base, Source},
         compile::Compiler,
         git::Git,
+        matrix::{self, Matrix},
         series::{self, Folder, Patch, Series, Stack, COVER_LETTER},
         source,
     },
@@ -30,15 +31,16 @@ pub enum Outcome {
     Skipped(String),
 }
 
-/// One question about one series, and its answer.
+/// One question about one series, or about the whole stack, and its answer.
 #[derive(Debug, Clone)]
 pub struct Check {
-    pub series: String,
-    pub name: &'static str,
+    pub subject: String,
+    pub name: String,
     pub outcome: Outcome,
 }
 
-/// Checks every series of the stack of `base`, from the bottom up; `quick` leaves out compiling.
+/// Checks every series of the stack of `base`, from the bottom up, and then the whole stack with
+/// each row of the matrix; `quick` leaves out compiling.
 pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
     let base = Base::in_checkout(base)?;
     let folders = base.stack();
@@ -55,7 +57,25 @@ pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
         checks.push(files);
         checks.extend(checker.series(series, events)?);
     }
+    if !quick {
+        let rows = matrix::rows(&base.name)?;
+        checks.extend(match &checker.trip {
+            Ok(_) => Matrix::open(&source, &stack, &rows, events)?.check(&rows, events)?,
+            Err(why) => matrix::skipped(&rows, why),
+        });
+    }
     Ok(checks)
+}
+
+/// Checks the whole stack with the rows of the matrix that have these names, and nothing else.
+pub fn check_rows(base: &str, names: &[String], events: Events) -> Result<Vec<Check>> {
+    let rows = matrix::rows(base)?;
+    let base = Base::in_checkout(base)?;
+    let source = base.source(events)?;
+    let stack = Stack::read(base.stack())?;
+    let matrix = Matrix::open(&source, &stack, &rows, events)?;
+    let wanted: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name)).collect();
+    matrix.check(&wanted, events)
 }
 
 /// Goes up the stack.  A step that cannot go on, or was not asked for, is the reason why.
@@ -75,7 +95,7 @@ impl Outcome {
 
 impl Check {
     fn of(folder: &Folder, name: &'static str, outcome: Outcome) -> Self {
-        Check { series: folder.name.clone(), name, outcome }
+        Check { subject: folder.name.clone(), name: name.into(), outcome }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
         config, make, run,
         series::Patch,
         source::Followed,
+        targets::Targets,
     },
     progress::{Events, Step},
 };
@@ -24,14 +25,6 @@ pub struct Compiler {
 struct Done {
     compiled: BTreeSet<String>,
     passes: Vec<String>,
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Targets {
-    /// Objects of the kernel, relative to its root.
-    folders: BTreeSet<String>,
-    /// KVM selftests, relative to their folder.
-    selftests: BTreeSet<String>,
 }
 
 impl Compiler {
@@ -122,7 +115,7 @@ impl Compiler {
             // What depends on it goes with it.
             unknown.extend(self.symbols(0..self.patches.len()));
         }
-        config::configure(&self.tree.src, &self.tree.out, &fragments, &unknown)?;
+        config::configure(&self.tree.src, &self.tree.out, &[], &fragments, &unknown)?;
         let got = config::settings(&fs_err::read_to_string(self.tree.out.join(".config"))?);
         Ok(off.is_none_or(|symbol| {
             got.get(&format!("CONFIG_{symbol}")).is_none_or(|value| value == "n")
@@ -138,7 +131,7 @@ impl Compiler {
         let mut targets = Targets::default();
         for file in self.patches[from..count].iter().flat_map(Patch::touched) {
             if self.tree.src.join(&file).exists() {
-                targets.add(&file);
+                targets.add(&file, "x86");
             }
         }
         targets
@@ -162,23 +155,6 @@ impl Compiler {
     }
 }
 
-impl Targets {
-    fn add(&mut self, file: &str) {
-        let Some((stem, "c" | "S")) = file.rsplit_once('.') else { return };
-        let foreign = file.strip_prefix("arch/").is_some_and(|rest| !rest.starts_with("x86/"));
-        if let Some(test) = stem.strip_prefix(make::KVM_SELFTESTS) {
-            // Programs are made by name, what they share by object.
-            let shared = test.starts_with("lib/");
-            self.selftests.insert(if shared { format!("{test}.o") } else { test.to_owned() });
-        } else if !foreign && !file.starts_with("tools/") && !file.starts_with("samples/") {
-            // The folder, not the object: make then leaves out what the configuration leaves out,
-            // and finds files that another one includes, as kernel/sched does.
-            let folder = stem.rsplit_once('/').map_or("", |(folder, _)| folder);
-            self.folders.insert(format!("{folder}/"));
-        }
-    }
-}
-
 /// Runs a build; a warning is a failure.
 fn warn_free(command: &Command, log: &Path) -> Result<()> {
     let mut warnings = vec![];
@@ -191,33 +167,4 @@ fn warn_free(command: &Command, log: &Path) -> Result<()> {
         anyhow::bail!("{}", warnings.join("\n"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_and_selftests_are_told_apart_and_the_rest_is_left_out() {
-        let mut targets = Targets::default();
-        for file in [
-            "kernel/time/tick-sched.c",
-            "arch/x86/kernel/entry.S",
-            "arch/arm64/kvm/arm.c",
-            "Documentation/virt/kvm/x86/msr.rst",
-            "include/linux/tick.h",
-            "tools/testing/selftests/kvm/x86_64/pv_tick_test.c",
-            "tools/testing/selftests/kvm/lib/x86_64/processor.c",
-        ] {
-            targets.add(file);
-        }
-        assert_eq!(
-            targets.folders.into_iter().collect::<Vec<_>>(),
-            ["arch/x86/kernel/", "kernel/time/"]
-        );
-        assert_eq!(
-            targets.selftests.into_iter().collect::<Vec<_>>(),
-            ["lib/x86_64/processor.o", "x86_64/pv_tick_test"]
-        );
-    }
 }

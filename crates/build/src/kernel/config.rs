@@ -11,16 +11,17 @@ use std::{
 };
 
 /// Writes `out/.config` from tinyconfig and `fragments` (later ones win); fails when a wanted line
-/// is not in the result.  Symbols that only later patches bring are named in `unknown` (without
-/// `CONFIG_`): they cannot take.
+/// is not in the result.  `variables` are further ones for `make`, such as `ARCH=i386`.  Symbols
+/// that only later patches bring are named in `unknown` (without `CONFIG_`): they cannot take.
 pub fn configure(
     src: &Path,
     out: &Path,
+    variables: &[String],
     fragments: &[PathBuf],
     unknown: &BTreeSet<String>,
 ) -> Result<()> {
     fs_err::create_dir_all(out)?;
-    run::output(make::command(src, out).arg("tinyconfig"))?;
+    run::output(make::command(src, out).args(variables).arg("tinyconfig"))?;
     let mut merge = Command::new("sh");
     make::clean_environment(&mut merge);
     merge
@@ -31,7 +32,7 @@ pub fn configure(
         .args(fragments)
         .current_dir(out);
     run::output(&mut merge)?;
-    run::output(make::command(src, out).arg("olddefconfig"))?;
+    run::output(make::command(src, out).args(variables).arg("olddefconfig"))?;
     let mut wanted = BTreeMap::new();
     for fragment in fragments {
         wanted.extend(settings(&fs_err::read_to_string(fragment)?));

@@ -12,12 +12,15 @@ pub mod export;
 mod git;
 mod image;
 pub(crate) mod make;
+pub mod matrix;
 mod modules;
 pub(crate) mod run;
 mod selftest;
 mod series;
 pub(crate) mod source;
+mod targets;
 pub mod tree;
+mod warnings;
 
 pub use build::{built, ensure, ensure_changed, Changes, KernelImage, Variant};
 pub use git::Person;
