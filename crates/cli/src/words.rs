@@ -33,6 +33,7 @@ pub fn step(step: &Step) -> String {
         CompilingRow { row, number, of } => {
             format!("compiling the stack as {row} ({number} of {of})")
         }
+        ReadingComments => "reading the comments of the files that the stack touches".into(),
         CompilingWithout { row, warnings } => {
             format!(
                 "compiling {row} without the stack: does the base have the {warnings} warnings?"

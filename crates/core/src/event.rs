@@ -41,6 +41,7 @@ pub enum Step<'a> {
     CheckingStyle { series: &'a str },
     CompilingPatch { patch: &'a str, off: Option<&'a str> },
     CompilingRow { row: &'a str, number: usize, of: usize },
+    ReadingComments,
     CompilingWithout { row: &'a str, warnings: usize },
     ConfiguringKernel,
     BuildingKernel { base: &'a str, suffix: &'a str, patches: usize },

@@ -59,10 +59,14 @@ pub fn check(base: &str, quick: bool, events: Events) -> Result<Vec<Check>> {
     }
     if !quick {
         let rows = matrix::rows(&base.name)?;
-        checks.extend(match &checker.trip {
-            Ok(_) => Matrix::open(&source, &stack, &rows, events)?.check(&rows, events)?,
-            Err(why) => matrix::skipped(&rows, why),
-        });
+        match &checker.trip {
+            Ok(_) => {
+                let matrix = Matrix::open(&source, &stack, &rows, events)?;
+                checks.push(matrix.comments(events)?);
+                checks.extend(matrix.check(&rows, events)?);
+            }
+            Err(why) => checks.extend(matrix::skipped(&rows, why)),
+        }
     }
     Ok(checks)
 }

@@ -7,18 +7,19 @@ use crate::{
         check::{Check, Outcome},
         config, make, run,
         series::{Patch, Stack},
-        source::Followed,
+        source::{self, Followed},
         targets::Targets,
         warnings::{self, Warning},
     },
     progress::{Events, Step},
     requirements::{self, Missing},
 };
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    process::Command,
     time::Instant,
 };
 
@@ -26,6 +27,9 @@ use std::{
 const SUBJECT: &str = "matrix";
 /// More lines than these of one row are in its log only.
 const MOST_FINDINGS: usize = 20;
+
+/// W=1 has it look at each file.  What it says is the same in every row: [`Matrix::comments`].
+const NO_KERNEL_DOC: &str = "cmd_checkdoc=";
 
 /// One configuration of `kernel/matrix.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -144,6 +148,20 @@ impl<'a> Matrix<'a> {
         Ok(checks)
     }
 
+    /// What the kernel's own reader of comments says about the files of the stack.
+    pub fn comments(&self, events: Events) -> Result<Check> {
+        events(Step::ReadingComments.into());
+        let pristine = source::pristine(self.source, events)?;
+        let before = kernel_doc(&pristine, &self.touched)?;
+        let now = kernel_doc(&self.tree.src, &self.touched)?;
+        let findings: Vec<_> = now.difference(&before).map(|one| one.line.clone()).collect();
+        let outcome = match findings.is_empty() {
+            true => Outcome::Passed("kernel-doc finds nothing that the base does not have".into()),
+            false => Outcome::Failed(findings),
+        };
+        Ok(Check { subject: SUBJECT.into(), name: "comments".into(), outcome })
+    }
+
     fn row(&self, row: &Row, events: Events) -> Result<Outcome> {
         let begun = Instant::now();
         let mut built = match self.build(&self.tree, row, &BTreeSet::new(), events) {
@@ -224,7 +242,7 @@ impl<'a> Matrix<'a> {
         targets.folders.retain(|folder| tree.src.join(folder).is_dir());
         let mut make = make::command(&tree.src, &out);
         // All of what is wrong, not the first of it.
-        make.args(variables).args(["W=1", "-k"]).args(&targets.folders);
+        make.args(variables).args(["W=1", NO_KERNEL_DOC, "-k"]).args(&targets.folders);
         let mut steps = make::Steps::new(None, events);
         let (mut errors, mut warned) = (vec![], BTreeSet::new());
         let log = log(tree, row);
@@ -267,6 +285,25 @@ fn check(row: &Row, outcome: Outcome) -> Check {
 /// Every row, for a reason that is all rows'.
 pub fn skipped(rows: &[Row], why: &str) -> Vec<Check> {
     rows.iter().map(|row| check(row, Outcome::Skipped(why.into()))).collect()
+}
+
+fn kernel_doc(src: &Path, files: &BTreeSet<String>) -> Result<BTreeSet<Warning>> {
+    let mut reader = Command::new("perl");
+    make::clean_environment(&mut reader);
+    reader.arg(src.join("scripts/kernel-doc")).arg("-none");
+    for file in files.iter().filter(|file| file.ends_with(".c") || file.ends_with(".h")) {
+        let path = src.join(file);
+        if path.is_file() {
+            reader.arg(path);
+        }
+    }
+    // Its exit code is the number of errors, among which are the base's.
+    let output = reader.output().context("cannot run perl for kernel-doc")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !said.lines().all(|line| line.contains(": warning: ") || line.contains("warnings")) {
+        bail!("kernel-doc failed ({}): {said}", output.status);
+    }
+    Ok(said.lines().filter_map(|line| warnings::parse(line, src)).collect())
 }
 
 fn log(tree: &Followed, row: &Row) -> PathBuf {
