@@ -11,7 +11,7 @@ CARGO = cargo
 TESTS = scripts/tests
 QUICK = unit cli docs house browser
 # Everything else that exists, in the order of what it needs.
-MORE = long debug soak intel series
+MORE = long debug tick-accounting irq-accounting soak intel series
 
 # Prints the step and how long it may take.  The output of apt and cargo goes to a log.
 STEP = @scripts/step
@@ -94,7 +94,7 @@ test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is
 	$(STEP) 5/5 'tests that boot' '10 to 40 min' $(TESTS) boot
 
 test-all: ## every test that exists; hours; run it again to go on where it was stopped
-	scripts/bootstrap --with checks --with browser --with intel
+	scripts/bootstrap --with checks --with browser --with intel --with matrix
 	$(MAKE) --no-print-directory build
 	$(MAKE) -j2 --no-print-directory kernels emulator-beside
 	PARATICK_SOAK_MINUTES=$(MINUTES) $(TESTS) --resume $(QUICK) boot $(MORE)
@@ -128,7 +128,8 @@ check: lint check-house check-series ## lints, source layout, kernel series (12 
 check-house: ## no module cycles, no crate that uses one above it (1 min)
 	$(TESTS) house
 
-check-series: build ## the kernel series: does every patch apply and compile? (10 min)
+check-series: build ## the kernel series: every patch, and the stack as kernel/matrix.toml says
+	scripts/bootstrap --with matrix
 	$(PARATICK) kernel check
 
 fmt: ## format the Rust sources

@@ -38,6 +38,7 @@ fn a_guest_gets_the_rate_it_asks_for_whatever_the_host_s() {
     passes("pv_tick_test", &[], "");
 }
 
+/// For kernels with `NO_HZ_FULL`; without it the parameter means nothing.
 #[test]
 fn a_guest_on_a_nohz_full_cpu_gets_the_rate_it_asks_for() {
     passes("pv_tick_test", &["nohz_full=1", "isolcpus=1"], "-c 1");
