@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The results file on disk: whole at any time, continued where it was interrupted.
 
+mod lock;
+
 use anyhow::{Context, Result};
+use lock::Lock;
 use paratick_build::cache;
 use paratick_core::{
     catalogue::programs,
     event::{Events, Warning},
     results::{self, differences, Cell, Difference, ReadError, Results},
 };
-use rustix::fs::{flock, FlockOperation};
 use std::{
     collections::BTreeSet,
-    fs::File,
     io::Write,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -42,10 +43,11 @@ pub enum BadOutput {
     Nothing { what: String },
 }
 
-/// Waits for a file that is being written, and lets no other be begun: for a signal that ends the
-/// program.
+/// Waits for a file that is being written, lets no other be begun, and gives up what is occupied:
+/// for a signal that ends the program.
 pub fn finish_writing() {
     std::mem::forget(WRITING.lock().unwrap_or_else(PoisonError::into_inner));
+    lock::clean_up();
 }
 
 /// Where results go that nobody gave a place: named by when they began.
@@ -78,16 +80,12 @@ pub fn latest(bench: &str, is_folder: bool) -> Result<PathBuf> {
 
 /// Keeps other benches from measuring into `path` until it is dropped, also by a crash: of two that
 /// write the whole file, the later one would drop what the other has found.
-pub fn occupy(path: &Path) -> Result<File> {
+pub fn occupy(path: &Path) -> Result<Lock> {
     let locks = cache::dir()?.join("work");
     fs_err::create_dir_all(&locks)?;
     let key = cache::key([std::path::absolute(path)?.as_os_str().as_encoded_bytes()]);
-    let file = locks.join(format!("results-{key}.lock"));
-    let lock = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Err(BadOutput::Busy { path: path.into() }.into());
-    }
-    Ok(lock)
+    let lock = Lock::take(&locks.join(format!("results-{key}.lock")))?;
+    lock.ok_or_else(|| BadOutput::Busy { path: path.into() }.into())
 }
 
 /// Replaces the file at once, or leaves it as it was.

@@ -87,6 +87,10 @@ fn two_benches_do_not_share_a_file() {
     assert!(occupy(&folder.path().join("other.json")).is_ok());
     drop(first);
     assert!(occupy(&path).is_ok());
+    let locks = std::fs::read_dir(cache::dir().unwrap().join("work")).unwrap().flatten();
+    let mut names = locks.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let key = cache::key([path.as_os_str().as_encoded_bytes()]);
+    assert!(!names.any(|name| name.contains(&key)), "a lock stays behind");
 }
 
 #[test]
