@@ -173,6 +173,13 @@ impl<'a> Set<'a> {
     }
 }
 
+/// Whether CPUs that are busy at once slow each other down, as those of the lab's serial clock do.
+pub fn takes_turns(results: &Results) -> bool {
+    let configuration = &results.environment.configuration;
+    let serial = configuration.ns_per_instruction.is_some() && !configuration.parallel_clock;
+    serial && results.plan.vcpus > 1
+}
+
 pub fn average(changes: &[(&str, Option<Change>)]) -> Option<Change> {
     let measured: Vec<Change> = changes.iter().filter_map(|(_, change)| *change).collect();
     geometric_mean(&measured)

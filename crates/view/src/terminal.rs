@@ -5,7 +5,7 @@ use crate::{
     change::{self, Metric, BASELINES},
     number::plural,
     samples,
-    set::{Selection, Set},
+    set::{takes_turns, Selection, Set},
     table::{wrap, Table},
     tables::{
         averages, balance, bench, crowd, cycle, exits, idle, isolated, mileage, polling, printed,
@@ -181,7 +181,7 @@ fn notes(set: &Set) -> Vec<String> {
         }
     }
     let busy = results.cells.iter().any(|cell| cell.workload == "cpu");
-    if busy && set.is_emulated() && results.plan.vcpus > 1 {
+    if busy && takes_turns(results) {
         lines.push(
             "cpu: the emulator's CPUs share one clock, so busy vCPUs get less work done per \
             tick than on hardware."

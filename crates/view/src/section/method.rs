@@ -7,9 +7,8 @@ use crate::{
     number,
     page::{Block, Section},
     paper, samples,
-    set::{Selection, Set},
+    set::{takes_turns, Selection, Set},
 };
-use paratick_core::results::Results;
 use std::collections::BTreeMap;
 
 pub fn section(input: &Input, selection: &Selection) -> Section {
@@ -35,10 +34,6 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
 fn method(input: &Input, selection: &Selection) -> Vec<String> {
     let configurations = || input.results.iter().map(|results| &results.environment.configuration);
     let emulated = configurations().any(|c| c.ns_per_instruction.is_some());
-    let busy = |results: &&Results| {
-        let c = &results.environment.configuration;
-        c.ns_per_instruction.is_some() && !c.parallel_clock && results.plan.vcpus > 1
-    };
     let mut items = vec![
         "Every VM exit between two marks that the workload itself sets is counted, on the host, by \
          its reason and cause; what could not be counted is “–”, never 0.".to_string(),
@@ -60,8 +55,8 @@ fn method(input: &Input, selection: &Selection) -> Vec<String> {
                 .into(),
         );
     }
-    let in_turn: Vec<String> =
-        input.results.iter().filter(busy).map(|results| results.bench.clone()).collect();
+    let in_turn = input.results.iter().filter(|results| takes_turns(results));
+    let in_turn: Vec<String> = in_turn.map(|results| results.bench.clone()).collect();
     if !in_turn.is_empty() {
         items.push(format!(
             "Guests with several vCPUs were measured with a clock that busy CPUs \

@@ -26,7 +26,7 @@ fn sample(round: u32, exits: u64) -> Sample {
 }
 
 /// Numbers made up to see how they are shown.
-fn shown(rounds: u32, change: fn(&mut Results)) -> String {
+fn measured(rounds: u32) -> Results {
     let workload = PlannedWorkload::new("pingpong", 1000, "round trips");
     let modes = ["tickless", "paratick-ticks", "paratick"].map(mode);
     let plan = Plan::new(2, modes, [workload.clone()], rounds, 2);
@@ -39,6 +39,11 @@ fn shown(rounds: u32, change: fn(&mut Results)) -> String {
             results.add(&workload, mode("paratick"), sample(round, exits / 5));
         }
     }
+    results
+}
+
+fn shown(rounds: u32, change: fn(&mut Results)) -> String {
+    let mut results = measured(rounds);
     change(&mut results);
     results.summarize();
     super::results(&results)
@@ -88,6 +93,22 @@ fn programs_are_held_against_their_baselines_and_the_paper() {
         let stop = mode("tickless-stop").into();
         (results.plan.subjects[0], results.cells[0].subject) = (stop, stop);
     }));
+}
+
+/// They lose time to each other on the serial clock alone.
+#[test]
+fn busy_vcpus_are_said_to_take_turns_only_where_they_do() {
+    let busy = |change: fn(&mut Results)| {
+        let mut results = measured(4);
+        results.cells[0].workload = "cpu".into();
+        results.environment.configuration.ns_per_instruction = Some(1);
+        change(&mut results);
+        super::results(&results).contains("share one clock")
+    };
+    assert!(busy(|_| ()));
+    assert!(!busy(|results| results.environment.configuration.parallel_clock = true));
+    assert!(!busy(|results| results.environment.configuration.ns_per_instruction = None));
+    assert!(!busy(|results| results.plan.vcpus = 1));
 }
 
 #[test]
