@@ -3,7 +3,7 @@
 
 use crate::{
     files::{self, File},
-    COLUMNS,
+    schema, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -45,7 +45,8 @@ fn generated_parts_of_documents_say_what_the_code_says() {
             assert!(text == file.text, "{} is not what the code says\n{hint}\n{text}", file.path);
         }
     }
-    let unused: Vec<_> = BLOCKS.iter().filter(|(name, _)| !used.contains(name)).collect();
+    let names = BLOCKS.iter().map(|(name, _)| *name).chain(schema::TOPICS.map(|(name, _)| name));
+    let unused: Vec<_> = names.filter(|name| !used.contains(name)).collect();
     assert!(unused.is_empty(), "in no document: {unused:?}");
 }
 
@@ -56,12 +57,18 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
     for part in parts {
         let (name, rest) = part.split_once(" -->").expect("a marker names its block");
         let (_, rest) = rest.split_once(END).unwrap_or_else(|| panic!("{name} has no end"));
-        let block = BLOCKS.iter().find(|(known, _)| *known == name);
-        let (name, render) = block.unwrap_or_else(|| panic!("{}: no block {name}", file.path));
+        let (name, block) = block(name).unwrap_or_else(|| panic!("{}: no {name}", file.path));
         used.insert(name);
-        text += &format!("{BEGIN}{name} -->\n{}\n{END}{rest}", render());
+        text += &format!("{BEGIN}{name} -->\n{block}\n{END}{rest}");
     }
     text
+}
+
+fn block(name: &str) -> Option<(&'static str, String)> {
+    let plain = BLOCKS.iter().find(|(known, _)| *known == name);
+    let plain = plain.map(|(name, render)| (*name, render()));
+    let topic = || schema::TOPICS.iter().find(|(known, _)| *known == name);
+    plain.or_else(|| topic().map(|(name, types)| (*name, schema::tables(types))))
 }
 
 fn modes() -> String {
@@ -192,7 +199,7 @@ fn quick() -> String {
     format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
 }
 
-fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
+pub fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
     [head.to_string()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 

@@ -5,6 +5,7 @@
 mod commands;
 mod files;
 mod generated;
+mod schema;
 
 use files::File;
 

@@ -12,15 +12,20 @@ use std::collections::BTreeMap;
 
 /// One idle cycle of one vCPU, chosen from all that were traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IdleCycle {
+    /// Whose it is.
     pub vcpu: u32,
     #[serde(flatten)]
     pub chosen: Chosen,
-    /// What the workload took on the guest's clock: traced, and just before without tracing.
+    /// What the workload took, traced, on the guest's clock.
     pub traced_ns: u64,
+    /// And just before, without tracing.
     pub untraced_ns: u64,
-    /// Why the vCPU's guest wrote deadlines although it can hand them over: how often for each
-    /// reason, in the whole traced run.  Absent: its kernel does not say.
+    /// Deadlines that the guest wrote all the same, by why.
+    ///
+    /// Though it can hand them over: how often for each reason, in the whole traced run. Absent:
+    /// its kernel does not say.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline_writes: Option<BTreeMap<Why, u32>>,
 }
@@ -37,35 +42,48 @@ pub struct Traced {
 
 /// The cycle that stands for all, and what all have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Chosen {
+    /// The chosen cycle, in the order of time.
+    ///
     /// From the halt's exit, at 0, to the moment before the next halt's, which is an `end`.
     pub events: Vec<Event>,
     /// Whole cycles in the trace.
     pub cycles: u32,
-    /// Of these, how many have the same events in the same order.
+    /// How many have the same events in the same order as the chosen one.
     pub alike: u32,
+    /// Over all cycles.
     pub exits_per_cycle: Summary,
-    /// Means over all cycles.
+    /// Mean exits of a cycle, over all cycles.
     pub exits_by_cause: BTreeMap<Cause, f64>,
 }
 
+/// An event of the cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Event {
-    /// From the cycle's start.
+    /// Since the cycle began.
     pub t_ns: u64,
     #[serde(flatten)]
     pub what: What,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum What {
+    /// An exit.
     Exit {
+        /// KVM's name for it.
         reason: String,
+        /// Its cause.
         cause: Cause,
+        /// Its name, of an exit for an MSR.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         msr: Option<String>,
-        /// Of an arm: how much later than the deadline written before (negative: earlier).
+        /// Of an arm: how much later than the deadline before it.
+        ///
+        /// Negative: earlier.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         moved_ns: Option<i64>,
         /// Of a halt by hypercall: the deadline that goes with it.
@@ -75,19 +93,25 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         why: Option<Why>,
     },
+    /// The guest runs again.
     Entry,
     /// The halted vCPU's thread gives its pCPU away.
     Sleep,
-    /// What the halted vCPU waited for has come, and its thread has its pCPU back.
+    /// What the halted vCPU waited for has come.
+    ///
+    /// Its thread has its pCPU back.
     Wake {
+        /// What ended the halt.
         by: Waker,
     },
-    /// KVM raises a virtual tick (`delivered`, `late` or `timer`).
+    /// KVM raises a virtual tick.
     Tick {
+        /// `delivered`, `late` or `timer`.
         what: String,
     },
-    /// A virtual tick was due, and KVM raises none (`absorbed`, `pending`, `halted`, `disabled`).
+    /// A virtual tick was due, and KVM raises none.
     NoTick {
+        /// Why: `absorbed`, `pending`, `halted`, `disabled`.
         what: String,
     },
     /// The next cycle begins.
@@ -96,27 +120,36 @@ pub enum What {
 
 /// The deadline that a halt hands over to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Until {
     /// False: there is none, and only an interrupt ends the halt.
     pub deadline: bool,
     /// It stays armed if something else ends the halt.
     pub keep: bool,
-    /// How long after the exit it is due (negative: before); `null`: there is none, or the guest's
-    /// clock is not known.
+    /// How long after the exit it is due (negative: before).
+    ///
+    /// `null`: there is none, or the guest's clock is not known.
     pub due_ns: Option<i64>,
 }
 
-/// Why a guest that can hand its deadlines over wrote one to its timer's register
-/// (tick_deadline_write).
+/// Why a guest that can hand its deadlines over wrote one to its timer's register.
+///
+/// As `tick_deadline_write` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Why {
+    /// On return to user mode.
     User,
+    /// On a switch to a task.
     Switch,
+    /// At the end of an interrupt.
     Irq,
+    /// By a virtual tick.
     Tick,
+    /// For another reason.
     Other,
 }
 
@@ -135,6 +168,8 @@ impl Why {
 
 /// Which interrupt a halted vCPU woke for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "EndOfHalt"))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Waker {
@@ -142,7 +177,9 @@ pub enum Waker {
     Timer,
     /// Another vCPU's.
     Ipi,
+    /// A virtual tick.
     Tick,
+    /// A device's.
     Device,
     /// No interrupt was seen.
     Unknown,

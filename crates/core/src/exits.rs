@@ -38,15 +38,21 @@ pub struct ExitCount {
     pub count: u64,
 }
 
-/// The same as sums, in the form that results keep: of one vCPU, or of all.
+/// Exits of one vCPU, or of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counts {
+    /// All exits.
     pub total: u64,
+    /// By exit reason, spelled as KVM's tracepoints do.
     pub by_reason: BTreeMap<String, u64>,
+    /// By cause.
     pub by_cause: BTreeMap<Cause, u64>,
-    /// Exits for MSR writes, by the MSR's name; `None`: an older file left them out.
+    /// Exits for MSR writes, by the MSR's name.
+    ///
+    /// `null`: an older file left them out.
     pub msr_writes: Option<BTreeMap<String, u64>>,
-    /// Virtual ticks that the host delivered; `None` where its kernel has no such thing.
+    /// Virtual ticks; `null`: the host's kernel has none.
     pub ticks_delivered: Option<u64>,
 }
 

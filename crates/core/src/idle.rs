@@ -4,18 +4,21 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of all vCPUs, in one run of a workload.
+/// What the guest's kernel decided when vCPUs went idle, in one run of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IdleEntries {
-    /// How often the kernel looked for its next event, to stop the tick or keep it
-    /// (`tick_nohz_next_event()`).
+    /// The kernel looked for its next event.
+    ///
+    /// To stop the tick or keep it (`tick_nohz_next_event()`).
     pub decisions: u64,
-    /// Of these: the tick was kept, as the next event is due within its period.
+    /// Of these: it kept the tick; the next event is due within its period.
     pub kept: u64,
-    /// Of these: callbacks waited for RCU on this CPU (`rcu_needs_cpu()`), an event of the next
-    /// period.
+    /// Of `decisions`: callbacks waited for RCU (`rcu_needs_cpu()`).
+    ///
+    /// An event of the next period.
     pub rcu_waiting: u64,
-    /// Callbacks that were given to `call_rcu()`, by function.
+    /// Callbacks given to `call_rcu()`, by function.
     pub rcu_callbacks: BTreeMap<String, u64>,
 }
 

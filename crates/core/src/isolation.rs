@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Which CPUs are kept free of all but the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "lowercase")]
@@ -15,6 +17,7 @@ pub enum Isolation {
     Host,
     /// The guest keeps its CPUs from 1 on free.
     Guest,
+    /// Both sides do.
     Both,
 }
 

@@ -8,14 +8,18 @@ use std::collections::BTreeMap;
 /// Debian's.
 pub const PACKAGE: &str = "rt-tests";
 
+/// A program of rt-tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum LatencyProgram {
     /// A thread on each CPU that waits for a timer, 1000 times a second.
     Cyclictest,
-    /// A thread on each CPU that reads the clock in a loop.  It needs a kernel with CONFIG_NUMA.
+    /// A thread on each CPU that reads the clock in a loop.
+    ///
+    /// It needs a kernel with CONFIG_NUMA.
     Oslat,
 }
 

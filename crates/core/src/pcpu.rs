@@ -12,17 +12,21 @@ pub struct Pcpus {
     pub cpus: Vec<Pcpu>,
 }
 
+/// A CPU of the host's, in a window of all guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pcpu {
     /// How often it left idle (`power:cpu_idle`).
     pub wake_ups: u64,
     /// Timers of vCPUs that expired on it; several may in one interrupt.
     pub vcpu_timers: u64,
+    /// By the names of `/proc/interrupts`; `device`: of all devices.
     pub interrupts: BTreeMap<Interrupt, u64>,
 }
 
 /// By the names of /proc/interrupts; all of devices together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Interrupt {
     #[serde(rename = "LOC")]
     LocalTimer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a bench stores: one self-contained JSON document.  docs/results.md describes every field;
-//! a test holds the two together.
+//! What a bench stores: one self-contained JSON document.  The comments of all fields that are
+//! written, up to the first empty line, are what docs/results.md says of them.
 //!
 //! A figure that was not measured is `null`, never 0.
 
@@ -44,63 +44,86 @@ use std::collections::BTreeMap;
 /// those that it does not know.
 pub const SCHEMA: &str = "paratick-results/3";
 
+/// A results file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Results {
+    /// Name and version of the format: `paratick-results/3`.
     pub schema: String,
-    /// The version of the program that wrote it.
+    /// Version of the program that wrote the file.
     pub tool_version: String,
-    /// Which bench: `quick`, `table1`, `sequential`, `polling`, and so on.
+    /// Which bench: `quick`, `table1`, `io`, … as in `paratick bench`.
     pub bench: String,
     /// The command line that made it; empty: it was not recorded.
     #[serde(default)]
     pub command: Vec<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// When the bench began: RFC 3339, UTC.
     pub started: String,
+    /// What was to be measured.
     pub plan: Plan,
+    /// What the numbers depend on.
     pub environment: Environment,
+    /// One for every workload and subject.
     pub cells: Vec<Cell>,
-    /// What went wrong beyond single samples: a guest that did not boot, a console's complaint.
+    /// What went wrong beyond single samples.
+    ///
+    /// A guest that did not boot, a console's complaint.
     #[serde(default)]
     pub problems: Vec<Problem>,
 }
 
 /// One workload on one subject: all that instruments read of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
+    /// Its name.
     pub workload: String,
+    /// vCPUs of each guest, as in the plan.
     pub vcpus: u32,
+    /// In which mode the guest ran, and on what host.
     pub subject: Subject,
+    /// Units of work of one run, all guests together, as the workload says.
     pub work: u64,
+    /// What a unit of work is, in the plural.
     pub unit: String,
+    /// What instruments read.
     pub readings: Readings,
 }
 
-/// By instrument.  A new instrument is a field here, which older files do not have.
+/// By instrument; `null`: it was not asked.
+///
+/// A new instrument is a field here, which older files do not have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Readings {
-    /// Of every run: exits, instructions, times.
+    /// What was counted in every run.
     #[serde(default)]
     pub exits: Exits,
-    /// What the guests' kernel decided at idle entry, in a run that is none of the samples: to
-    /// count it takes time.
+    /// Why the kernel kept its tick when a vCPU went idle.
+    ///
+    /// In a run that is none of the samples: to count it takes time.
     pub idle: Option<IdleEntries>,
     /// One idle cycle, from a trace.
     pub cycle: Option<IdleCycle>,
-    /// The vCPUs' halts as the host saw them, in a run that is none of the samples either.
+    /// How vCPUs halted, in a run that is none of the samples.
     pub halts: Option<RunHalts>,
     /// How long a run took on the host itself, without any guest.
+    ///
+    /// On the pCPUs of the guests' vCPUs; for one subject of each of the host's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_ns: Option<u64>,
 }
 
 /// What was counted in every run, and what follows from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Exits {
+    /// One for every run.
     pub samples: Vec<Sample>,
-    /// Median and interval of every figure; `null` where no sample has it.
+    /// By figure; `null` where no sample has it.
     #[serde(default, deserialize_with = "read::known")]
     pub summary: BTreeMap<Figure, Option<Summary>>,
-    /// Against other subjects, by their name; `null` where no ratio can be given.
+    /// By baseline, then by figure; `null` without a ratio.
     #[serde(default, deserialize_with = "read::known_of_each")]
     pub versus: BTreeMap<String, BTreeMap<Figure, Option<Comparison>>>,
 }
@@ -298,5 +321,7 @@ impl Cell {
     }
 }
 
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 pub(crate) mod tests;

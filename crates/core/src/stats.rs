@@ -43,31 +43,45 @@ pub struct Observation {
     pub value: f64,
 }
 
+/// How an interval is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// 95 % percentile bootstrap.
+    /// A 95 % interval.
     Bootstrap,
-    /// Smallest to largest sample, because there are too few for anything better.
+    /// Smallest to largest: below 6 samples.
     Range,
 }
 
+/// A median and its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// Of all samples.
     pub median: f64,
+    /// Lower end of the interval.
     pub low: f64,
+    /// Upper end.
     pub high: f64,
-    /// How many samples had this figure.
+    /// How many had the figure.
     pub samples: u32,
+    /// How the interval was made.
     pub method: Method,
 }
 
+/// What an interval of a ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
+    /// The interval is wholly below 1.
     Less,
+    /// It is wholly above 1.
     More,
+    /// It contains 1. This does not mean "equal".
     NoDifferenceShown,
+    /// Fewer than 4 rounds on a side, so no conclusion.
     TooFewSamples,
 }
 
@@ -84,15 +98,21 @@ impl Verdict {
 
 /// One mode against another: the ratio of their medians with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// 0.4 means 60 % less than the baseline.
+    /// Median / the baseline's median: 0.4 is 60 % less.
     pub ratio: f64,
+    /// Lower end of the ratio's interval.
     pub low: f64,
+    /// Upper end.
     pub high: f64,
-    /// Samples of the mode, and of the baseline, in the rounds that both have.
+    /// Samples of the mode, in the rounds that both have.
     pub samples: u32,
+    /// The same of the baseline.
     pub baseline_samples: u32,
+    /// How the interval was made.
     pub method: Method,
+    /// What follows from it.
     pub verdict: Verdict,
 }
 

@@ -163,9 +163,13 @@ pub struct HostSettings([u64; HOST_SETTINGS.len()]);
 
 /// The key of everything that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subject {
+    /// Of the guest: the tick mode, with `+poll` where it polls.
     pub mode: Mode,
+    /// The host's settings, by name.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
     pub host: HostSettings,
 }
 

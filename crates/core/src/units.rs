@@ -11,6 +11,8 @@ pub struct Nanos(pub u64);
 
 /// A rate of ticks or events per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 #[serde(transparent)]
 pub struct Hz(pub u32);
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The cause of a VM exit; how each is decided is told in docs/measuring.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
@@ -35,6 +36,7 @@ pub enum Cause {
     Io,
     /// An exit of a guest's guest, which its own hypervisor deals with.
     Nested,
+    /// Anything else.
     Other,
 }
 

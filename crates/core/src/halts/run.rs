@@ -9,17 +9,21 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of all vCPUs, in one run of a workload.
+/// The vCPUs' halts, as the host saw them, in one run of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunHalts {
+    /// How long the run was, on the host's clock.
     pub window_ns: u64,
+    /// What they come to.
     pub tally: Tally,
-    /// How many halts each kind of interrupt ended.
+    /// Halts by what ended them: `timer`, `ipi`, `device`, …
     pub wakers: BTreeMap<Waker, u64>,
-    /// Half of all halts were at most so long, and 90 %; none without halts.
+    /// Half of the halts were at most so long; `null`: no halt.
     pub half_ns: Option<u64>,
+    /// The same of 90 %.
     pub nine_tenths_ns: Option<u64>,
-    /// How long it took to wake up from a block, in half of them at most.
+    /// From being woken to the end, in half at most; `null`: few blocks.
     pub wake_up_ns: Option<u32>,
 }
 

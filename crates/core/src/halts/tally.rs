@@ -5,24 +5,33 @@ use super::recording::{Halt, Halts, VcpuHalts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What halts come to, recorded or replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tally {
+    /// Their number.
     pub halts: u64,
-    /// How many halts began with each limit in force (the article's Graphs 1 and 2).
+    /// Halts that began with each limit in force, in ns.
+    ///
+    /// Of the host's polling (the article's Graphs 1 and 2).
     pub limits: BTreeMap<u32, u64>,
-    /// Of how many it is not known.
+    /// Halts whose limit is not known.
     pub limits_unknown: u64,
-    /// Polls that saw the halt's end (KVM's `halt_successful_poll`) and that did not; both together
-    /// are its `halt_attempted_poll`.
+    /// Polls that saw the end of the halt.
+    ///
+    /// KVM's `halt_successful_poll`; with `misses` they are its `halt_attempted_poll`.
     pub hits: u64,
+    /// Polls that did not.
     pub misses: u64,
+    /// Halts in which the vCPU blocked.
     pub blocks: u64,
-    /// Polled and blocked.
+    /// Polled and blocked, all vCPUs.
     pub halted_ns: u64,
+    /// Polled.
     pub polled_ns: u64,
     /// Polled in halts that blocked all the same.
     pub wasted_ns: u64,
-    /// Context switches of the vCPU's thread; a replay knows none.
+    /// How often vCPU threads were switched out; a replay knows none.
     pub switches: u64,
 }
 

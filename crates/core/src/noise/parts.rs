@@ -4,20 +4,29 @@
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 
-/// The disjoint parts of some noise, in ns.
+/// The disjoint parts of some noise, each in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Parts {
+    /// The guest's NMIs.
     pub nmi: u64,
+    /// Its interrupts.
     pub irq: u64,
+    /// Its softirqs.
     pub softirq: u64,
+    /// Its threads.
     pub thread: u64,
+    /// KVM.
     pub kvm: u64,
+    /// The VMM.
     pub vmm: u64,
+    /// The vCPU's thread slept.
     pub blocked: u64,
-    /// Steal.
+    /// Steal: it could run, and did not.
     pub waited: u64,
     /// The host's interrupts.
     pub interrupted: u64,
+    /// What no tracepoint sees.
     pub rest: u64,
 }
 

@@ -15,29 +15,39 @@ use std::collections::BTreeMap;
 /// So many moments of a sample's window are kept, each as long as the others.
 pub const MOMENTS: u64 = 50;
 
+/// What a recording of noise came to, of the guest's CPUs that sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NoiseSample {
     /// How many CPUs of the guest sampled.
     pub cpus: u32,
+    /// For how long.
     pub window_ns: u64,
+    /// Gaps that osnoise found.
     pub gaps: u64,
-    /// In all gaps, and its parts.
+    /// The time of all gaps.
     pub noise_ns: u64,
+    /// Its parts, which add up to it.
     pub parts: Parts,
+    /// The longest gap.
     pub longest_ns: u64,
-    /// Gaps of which the guest's kernel knows nothing: its osnoise calls them hardware noise.
+    /// Gaps that the guest's own osnoise calls hardware noise.
     pub unknown_to_guest: u64,
-    /// Gaps that nobody knows of, on either side, and how much of them.
+    /// Gaps that neither side explains.
     pub unexplained: u64,
+    /// How much of them.
     pub unexplained_ns: u64,
-    /// Exits of these CPUs in the window.
+    /// Exits of these CPUs that KVM alone dealt with.
     pub light: u64,
+    /// Those that left KVM_RUN.
     pub heavy: u64,
+    /// Those in which the vCPU had nothing to do.
     pub halts: u64,
+    /// All of them, by cause.
     pub by_cause: BTreeMap<Cause, u64>,
-    /// Timer interrupts of the guest's own in the gaps.
+    /// The guest's own timer interrupts in the gaps.
     pub guest_ticks: u64,
-    /// Who ran on the host instead of a vCPU, how often.
+    /// How often whom the host ran instead.
     pub preemptions: BTreeMap<String, u64>,
     /// Of all vCPUs.
     pub audit: Audited,
@@ -47,19 +57,27 @@ pub struct NoiseSample {
 
 /// Three counts of the exits in a part of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Audited {
+    /// All exits.
     pub exits: u64,
-    /// `null`: no emulator counted.
+    /// The emulator's; `null`: it did not count.
     pub world_switches: Option<u64>,
+    /// Exits that KVM alone dealt with.
     pub light: u64,
+    /// Those that left KVM_RUN.
     pub heavy: u64,
+    /// Those in which the vCPU had nothing to do.
     pub halts: u64,
-    /// Of vCPUs that had not been entered again when the recording ended.
+    /// Those that went on at the end.
     pub open: u64,
 }
 
+/// A part of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Moment {
+    /// Another task of the host ran.
     pub steal_ns: u64,
     /// KVM, the VMM and the host's interrupts.
     pub hypervisor_ns: u64,

@@ -5,72 +5,98 @@ use crate::units::Hz;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What the numbers depend on, besides the workload and the subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Environment {
-    /// The guest's kernel, as `uname -r` says there.
+    /// `uname -r` of the guests.
     pub kernel_version: String,
+    /// The same of the host.
     pub host_kernel_version: String,
-    /// Hash of the patches in the guest's kernel; `null`: unpatched, or an image named by the user.
+    /// Patches of the guests' kernel; `null`: none, or unknown.
     pub patch_set_hash: Option<String>,
+    /// The same of the host's kernel.
     pub host_patch_set_hash: Option<String>,
+    /// How host and guests are set up.
     pub configuration: Configuration,
+    /// First line of what QEMU says of itself.
     pub qemu_version: Option<String>,
+    /// How QEMU was started.
     pub qemu_command_lines: QemuCommandLines,
+    /// Where the bench was started.
     pub machine: Machine,
-    /// Versions of the distribution's packages whose programs were measured, by name; empty: there
-    /// are none, or they are not known.
+    /// Versions of the packages with measured programs, by name.
+    ///
+    /// Empty: there are none, or they are not known.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// SHA-256 of what else the numbers depend on, by name: `agent`, `qemu`, `plugin`; and where
-    /// the machine is the host, `host`: its processor, kernel and settings of KVM.
+    /// SHA-256 by name: `agent`, `qemu`, `plugin`, `host`.
+    ///
+    /// `host`: of its processor, kernel and settings of KVM, where the machine is the host.
     #[serde(default)]
     pub hashes: BTreeMap<String, String>,
 }
 
+/// How host and guests are set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Configuration {
-    /// SHA-256 of the images of the guest's and the host's kernel.
+    /// Of the image of the guests' kernel.
     pub kernel_sha256: String,
+    /// Of the image of the host's kernel.
     pub host_kernel_sha256: String,
-    /// Rate of the guest's scheduler tick, where the configuration is known.
+    /// Ticks a second of the guests' scheduler (CONFIG_HZ).
     pub hz: Option<Hz>,
     /// The same of the host's; `null`: not known, as in older files.
     #[serde(default)]
     pub host_hz: Option<Hz>,
-    /// The options set in the guest kernel's configuration, where it is known.
+    /// Options set in the guests' kernel, without `CONFIG_`.
     pub kernel_config: Option<BTreeMap<String, String>>,
+    /// Memory of each guest.
     pub guest_memory_bytes: u64,
+    /// CPUs of the host.
     pub host_cpus: u32,
+    /// Memory of the host.
     pub host_memory_bytes: u64,
-    /// The machine is the host: nothing is emulated.
+    /// The machine itself was the host: nothing was emulated.
     pub host_is_machine: bool,
-    /// How the host is run: `tcg` or `kvm`; `null` where the machine is the host.
+    /// `tcg` (emulation) or `kvm`; `null`: the machine is the host.
     pub accelerator: Option<String>,
-    /// Under instruction counting one instruction is this many nanoseconds of virtual time, summed
-    /// over all CPUs.
+    /// Virtual time of one instruction; `null`: real time.
+    ///
+    /// Summed over all CPUs, unless they share it.
     pub ns_per_instruction: Option<u32>,
-    /// What the emulator adds to virtual time for every world switch; `null` where it does not.
+    /// What the emulator charges for a world switch; `null`: nothing.
     pub exit_cost_ns: Option<u32>,
-    /// CPUs that run at once share the virtual time between them, as if they ran in parallel.
+    /// CPUs that run at once share virtual time between them.
+    ///
+    /// As if they ran in parallel.
     #[serde(default)]
     pub parallel_clock: bool,
 }
 
+/// How QEMU was started, word by word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QemuCommandLines {
-    /// Empty where the machine is the host.
+    /// The host's; empty where the machine is the host.
     pub host: Vec<String>,
-    /// One for each subject, by its name: the first guest booted for it.
+    /// By subject: of the first guest booted for it.
     pub guests: BTreeMap<String, Vec<String>>,
 }
 
 /// Where the bench was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
-    /// The processor's model name.
+    /// Model name of its processor.
     pub cpu: String,
+    /// Its CPUs that are online.
     pub cpus: u32,
+    /// Its memory.
     pub memory_bytes: u64,
+    /// Its `uname -r`.
     pub kernel_version: String,
+    /// `PRETTY_NAME` of its os-release.
     pub distribution: Option<String>,
 }

@@ -7,66 +7,82 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
+/// What was to be measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
+    /// vCPUs of each guest.
     pub vcpus: u32,
-    /// Guests that run side by side, all alike; a sample holds what they did together.
+    /// Guests that run side by side, all alike.
+    ///
+    /// A sample holds what they did together.
     #[serde(default = "one")]
     pub guests: u32,
+    /// What is compared.
     pub subjects: Vec<Subject>,
+    /// What each of them runs.
     pub workloads: Vec<PlannedWorkload>,
-    /// In each round fresh guests are booted for every subject.  Grows while intervals are too
-    /// wide.
+    /// In each a fresh guest is booted for every subject, in turn.
+    ///
+    /// Grows while intervals are too wide.
     pub rounds: u32,
     /// How far `rounds` may grow; `null`: not at all.
     pub rounds_at_most: Option<u32>,
-    /// How narrow the intervals of the exits' ratios shall be: half their width, of the ratio.
+    /// How narrow the ratios' intervals shall be: half width / ratio.
+    ///
+    /// Of the exits.
     pub precision: Option<f64>,
     /// How often each workload runs in each guest.
     pub repeats: u32,
-    /// Each workload runs once more, in the first guest whose kernel stops its tick
-    /// wherever it can (`tickless-stop`), to count its idle entries.
+    /// Idle entries are counted, in the first guest of `tickless-stop`.
+    ///
+    /// In one more run of each workload.
     #[serde(default)]
     pub idle_entries: bool,
-    /// Each workload runs once more, in the first guest of every subject, to record its halts.
+    /// Halts are recorded, in the first guest of every subject.
+    ///
+    /// In one more run of each workload.
     #[serde(default)]
     pub halts: bool,
-    /// The workload runs in the first guest alone, and its window is of all guests and of the
-    /// host's CPUs.
+    /// A sample is one window of all guests and of the host's CPUs.
+    ///
+    /// The workload runs in the first guest alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_window: bool,
-    /// The noise of a busy guest is recorded, with these CPUs isolated; `null`: it is not.
+    /// Of `bench noise`: which CPUs are isolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// What measures latency from user space after each recording of noise.
+    /// Of `bench noise`: programs that measured, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_programs: Vec<LatencyProgram>,
-    /// CPUs of the host; `null`: one more than a guest has.
+    /// CPUs of the host; else one more than a guest has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<u32>,
-    /// What the guests' timers are armed with.
+    /// What guests' timers are armed with; else `tsc-deadline`.
     #[serde(default, skip_serializing_if = "ClockDevice::is_default")]
     pub clock_device: ClockDevice,
-    /// The timer of the lab's kernel that samples; none: it is off.
+    /// The timer of the lab's kernel that samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Sampler>,
     /// It is about who balances load for idle CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub balances: bool,
-    /// By what policy of the lab's kernel; none: by none, as no tick stops.
+    /// The policy of the lab's kernel, where ticks stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balancing: Option<Balancing>,
-    /// What wakes it is recorded in each guest, after the last run of each workload.
+    /// What wakes each guest is recorded, after the last run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_wakeups: bool,
-    /// How late timers are is recorded in all guests, after the last run of each workload.
+    /// How late timers are is recorded, after the last run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_lateness: bool,
 }
 
 /// A timer on each CPU that expires again and again (kernel/series/lab).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sampler {
+    /// How often it expires, on each CPU.
     pub period_us: u32,
     /// An idle CPU is not woken for it.
     pub deferrable: bool,
@@ -101,8 +117,11 @@ impl Plan {
     }
 }
 
+/// A workload of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedWorkload {
+    /// Its name.
     pub workload: String,
     /// How many units of work one run does.
     pub work: u64,
@@ -130,14 +149,15 @@ impl PlannedWorkload {
 
 /// A program of the guest's distribution, or the user's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Program {
     /// For `sh -c`, with the number of threads put in.
     pub command: String,
-    /// Makes its input, before the first sample and outside all windows.
+    /// Makes its input, before the first sample, outside all windows.
     pub prepare: Option<String>,
-    /// The workload of the paper's suite in whose place it runs.
+    /// The paper's workload in whose place it runs.
     pub stands_for: Option<String>,
-    /// Runs from the guest's own root, over 9p, instead of from its memory.
+    /// It ran over 9p (`--no-prepare`), not from memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_place: bool,
 }

@@ -7,44 +7,80 @@ use std::fmt;
 
 /// One guest (or one group of guests side by side) of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Boot {
+    /// In which round, from 1.
     pub round: u32,
+    /// Of which subject.
     pub subject: Subject,
 }
 
+/// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Problem {
-    /// `null`: the bench as a whole.
+    /// Which guest; `null`: the bench as a whole.
     pub boot: Option<Boot>,
+    /// What went wrong with it.
     pub fault: Fault,
 }
 
+/// What can go wrong; in a sample: why it is not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Fault {
-    /// The guest, or its host, is of no use: none of its runs count.
-    Guest { why: String },
+    /// It, or its host, is of no use: none of its runs count.
+    Guest {
+        /// The reason.
+        why: String,
+    },
     /// One workload failed while the guest went on.
-    Workload { workload: String, doing: Doing, why: String },
+    Workload {
+        /// Which one.
+        workload: String,
+        /// What it was doing.
+        doing: Doing,
+        /// The reason.
+        why: String,
+    },
     /// The last guests all failed, so the rest were not tried.
     GivenUp,
     /// Two counts of the same thing.
-    CountsDiffer { exits: u64, world_switches: u64 },
-    /// Of a recording of noise: what does not add up.
-    Unbalanced { what: String },
+    CountsDiffer {
+        /// The host's kernel's.
+        exits: u64,
+        /// The emulator's.
+        world_switches: u64,
+    },
+    /// A recording of noise does not add up.
+    Unbalanced {
+        /// Which parts do not, with the numbers.
+        what: String,
+    },
     /// As an older program wrote it.
-    Said { text: String },
+    Said {
+        /// Its words.
+        text: String,
+    },
 }
 
+/// What a workload was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
+    /// Making its input.
     Preparing,
     /// The run of this number.
     Running(u32),
+    /// The run in which idle entries are counted.
     CountingIdleEntries,
+    /// The one in which halts are recorded.
     RecordingHalts,
+    /// The one in which it is recorded what wakes the guest.
     RecordingWakeups,
+    /// The run on the host.
     RunningNatively,
 }
 

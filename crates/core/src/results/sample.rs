@@ -14,49 +14,57 @@ use std::collections::BTreeMap;
 
 /// One run of a workload, between its two window marks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
+    /// Which boot, from 1.
     pub round: u32,
+    /// Which run in that boot, from 1.
     pub repeat: u32,
-    /// Of all vCPUs.
+    /// VM exits of all vCPUs.
     pub exits: Option<Counts>,
-    /// Counted independently of the exits, by the emulator.
+    /// What the emulator counted (#VMEXITs); must equal `exits`.
     pub world_switches: Option<u64>,
+    /// Executed by the host, on all its CPUs.
     pub host_instructions: Option<u64>,
+    /// Executed by guests.
     pub guest_instructions: Option<u64>,
-    /// What the host's CPUs spent: the instructions of host and guest, each counted as a
-    /// nanosecond, and the stated cost of every world switch.
+    /// CPU time of the host, world switches included.
+    ///
+    /// The instructions of host and guest, each counted as a nanosecond, and the stated cost of
+    /// every world switch.
     pub cpu_ns: Option<u64>,
-    /// On the host's clock.
+    /// Between the marks, on the host's clock.
     pub duration_ns: Option<u64>,
-    /// On the guest's clock.
+    /// The same on the guest's own clock.
     pub guest_duration_ns: Option<u64>,
-    /// Of all vCPUs, by the guest's own accounting.
+    /// In user mode, all vCPUs, by the guest's `/proc/stat`.
     pub user_ns: Option<u64>,
+    /// In the guest's kernel, interrupts included.
     pub system_ns: Option<u64>,
+    /// Idle time.
     pub idle_ns: Option<u64>,
     /// Each vCPU's exits, from vCPU 0 on.
     #[serde(default)]
     pub per_vcpu: Vec<Counts>,
-    /// Each of the host's CPUs, as the emulator saw it; empty where it did not count.
+    /// By the emulator, each CPU; empty: it did not count.
     #[serde(default)]
     pub per_host_cpu: Vec<HostCpuSample>,
-    /// Each of the host's CPUs, as its kernel counted; empty where it did not.
+    /// Each CPU of the host's, by its kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcpus: Vec<Pcpu>,
-    /// Of a guest that is busy sampling.
+    /// Of a guest that osnoise kept busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSample>,
-    /// What the guest's own kernel counted; empty where it was not asked.
+    /// By its `/proc/interrupts`; `intr`: of `/proc/stat`.
     #[serde(default, skip_serializing_if = "Interrupts::is_empty")]
     pub guest_interrupts: Interrupts,
-    /// What woke the guest in another run of the same.
+    /// What woke the guest, in another window of the same boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken: Option<Woken>,
-    /// How late the timers of all guests were, in a window after that; empty where they were not
-    /// recorded.
+    /// How late timers of all guests were, by class, in another window.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub late: BTreeMap<wakeups::Class, Lateness>,
-    /// What the workload itself reports, by name.
+    /// What the workload itself reports, in units as named.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,
     /// Why this sample is not to be trusted; empty: it is.
@@ -66,8 +74,12 @@ pub struct Sample {
 
 /// What the emulator counted on one of the host's CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostCpuSample {
+    /// World switches on it.
     pub world_switches: u64,
+    /// Executed on it by the host.
     pub host_instructions: u64,
+    /// Executed on it by guests.
     pub guest_instructions: u64,
 }

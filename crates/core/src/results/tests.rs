@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
 use crate::exits::Counts;
-use crate::{
-    balancing::Balancing,
-    cause::Cause,
-    clock_device::ClockDevice,
-    isolation::Isolation,
-    latency_program::LatencyProgram,
-    noise::{Moment, NoiseSample},
-    pcpu::Pcpu,
-    stats::Verdict,
-    wakeups::Woken,
-};
+use crate::{cause::Cause, stats::Verdict};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn mode(text: &str) -> Subject {
+pub(super) fn mode(text: &str) -> Subject {
     text.parse().unwrap()
 }
 
@@ -46,7 +36,7 @@ fn results(modes: &[&str], rounds: u32) -> Results {
 }
 
 /// Two modes, four rounds of two samples each.
-fn measured() -> Results {
+pub(super) fn measured() -> Results {
     let mut results = results(&["tickless", "paratick+poll"], 4);
     for round in 1..=4 {
         for repeat in 0..2 {
@@ -233,122 +223,22 @@ fn figures_have_names_of_their_own_that_read_back() {
     }
 }
 
-/// docs/results.md and the structures are one: every field that can appear is described there, and
-/// every field described there appears.
-#[test]
-fn the_document_describes_every_field_and_no_other() {
-    let document = include_str!("../../../../docs/results.md");
-    let described: BTreeSet<String> = document
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .filter_map(|line| line.split('`').nth(1))
-        .map(String::from)
-        .collect();
-    let mut written = BTreeSet::new();
-    let mut results = measured();
-    let guests = &mut results.environment.qemu_command_lines.guests;
-    guests.insert("paratick".into(), Vec::new());
-    let packages = &mut results.environment.packages;
-    packages.insert("x264".into(), "2:0.164".into());
-    results.set_idle_entries("pingpong", mode("tickless"), IdleEntries::default());
-    let readings = &mut results.cells[0].readings;
-    assert!(readings.idle.is_some());
-    readings.cycle = Some(cycle());
-    readings.halts = Some(RunHalts::default());
-    let boot = Boot { round: 1, subject: mode("tickless") };
-    let doing = Doing::Preparing;
-    let (workload, why) = ("x264".to_string(), "it ended with code 1".to_string());
-    results.problems = vec![
-        boot.problem(Fault::Workload { workload, doing, why }),
-        boot.problem(Fault::CountsDiffer { exits: 2, world_switches: 1 }),
-        boot.problem(Fault::Unbalanced { what: "a gap of 2 ns has parts of 1 ns".into() }),
-        Problem { boot: None, fault: Fault::Said { text: "x".into() } },
-    ];
-    results.environment.hashes.insert("agent".into(), "0123".into());
-    results.plan.workloads[0].program = Some(Program { in_place: true, ..Program::default() });
-    results.plan.one_window = true;
-    results.plan.isolation = Some(Isolation::Both);
-    results.plan.host_cpus = Some(4);
-    results.plan.latency_programs = vec![LatencyProgram::Oslat];
-    results.plan.clock_device = ClockDevice::Pit;
-    results.plan.sampler = Some(Sampler::default());
-    results.plan.balances = true;
-    results.plan.balancing = Some(Balancing::Owner);
-    results.plan.records_wakeups = true;
-    let sample = &mut results.cells[0].readings.exits.samples[0];
-    sample.pcpus = vec![Pcpu::default()];
-    let moments = vec![Moment::default()];
-    sample.noise = Some(NoiseSample { moments, ..NoiseSample::default() });
-    sample.guest_interrupts = [("LOC".to_string(), 1)].into();
-    sample.woken = Some(woken());
-    names(&serde_json::to_value(results).unwrap(), "", &mut written);
-    let missing: Vec<_> = written.difference(&described).collect();
-    assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
-    let stale: Vec<_> = described.difference(&written).collect();
-    assert!(stale.is_empty(), "only in docs/results.md: {stale:?}");
-    assert!(document.contains(SCHEMA));
-}
-
-fn woken() -> Woken {
-    serde_json::from_str(
-        r#"{"window_ns": 1, "timer_events": 1, "idle_entries": 1, "idle_ns": 1,
-            "recorded_exits": 1, "unexplained": 0,
-            "offenders": [{"source": "tick", "process": "x", "start": "y", "class": "hard",
-                "expiries": 1, "wakeups": 1, "exits": 1}],
-            "sampled": {"expiries": 1, "wakeups": 1, "exits": 1, "late_ns": [1]}}"#,
-    )
-    .unwrap()
-}
-
-fn cycle() -> IdleCycle {
+pub(super) fn cycle() -> IdleCycle {
     serde_json::from_str(
         r#"{"vcpu": 0, "cycles": 1, "alike": 1, "exits_by_cause": {"halt": 1.0},
             "exits_per_cycle": {"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"},
             "traced_ns": 2, "untraced_ns": 1, "events": [
             {"t_ns": 0, "kind": "exit", "reason": "hlt", "cause": "halt", "msr": "X",
-                "moved_ns": 1},
+                "moved_ns": 1, "until": {"deadline": true, "keep": false, "due_ns": null},
+                "why": "irq"},
+            {"t_ns": 1, "kind": "entry"},
+            {"t_ns": 1, "kind": "sleep"},
             {"t_ns": 1, "kind": "wake", "by": "ipi"},
-            {"t_ns": 2, "kind": "tick", "what": "late"}]}"#,
+            {"t_ns": 2, "kind": "tick", "what": "late"},
+            {"t_ns": 3, "kind": "notick", "what": "halted"},
+            {"t_ns": 4, "kind": "end"}], "deadline_writes": {"irq": 1}}"#,
     )
     .unwrap()
-}
-
-/// The names of all fields; the keys of maps (reasons, modes, …) are data, not fields.
-fn names(value: &Value, parent: &str, into: &mut BTreeSet<String>) {
-    const MAPS: [&str; 18] = [
-        "by_reason",
-        "by_cause",
-        "exits_by_cause",
-        "hashes",
-        "host settings",
-        "msr_writes",
-        "metrics",
-        "rcu_callbacks",
-        "guest_interrupts",
-        "guests",
-        "interrupts",
-        "kernel_config",
-        "limits",
-        "packages",
-        "parts",
-        "preemptions",
-        "versus",
-        "wakers",
-    ];
-    match value {
-        Value::Array(values) => values.iter().for_each(|value| names(value, parent, into)),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                if !MAPS.contains(&parent) {
-                    into.insert(name.clone());
-                }
-                // In `qemu_command_lines` it is a list.
-                let settings = name == "host" && value.is_object();
-                names(value, if settings { "host settings" } else { name }, into);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// A file of schema 1, field by field in today's place.

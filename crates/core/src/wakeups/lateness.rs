@@ -5,16 +5,21 @@ use super::recording::{Class, GuestWakeups, Late, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of all timers of a class whose start was seen.
+/// How late timers of a class were, of those whose start was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lateness {
+    /// How often one expired.
     pub expiries: u64,
     /// Before the time that was asked for.
     pub early: u64,
+    /// How late: the median.
     pub median_ns: u64,
+    /// And the latest.
     pub most_ns: u64,
-    /// By how much one was later than it may be, at most; none where a class may be late by
-    /// anything, or the kernel does not tell.
+    /// By how much one was later than it may be, at most.
+    ///
+    /// `null`: a class may be late by anything, or the kernel does not tell.
     pub beyond_ns: Option<u64>,
 }
 

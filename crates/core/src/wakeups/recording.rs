@@ -142,10 +142,12 @@ impl Timer {
 
 /// How late a timer may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Class {
+    /// By nothing, or by what the timer wheel rounds it to.
     Hard,
     /// A high-resolution timer that gives a range (prctl(2), PR_SET_TIMERSLACK).
     Slack,

@@ -14,38 +14,57 @@ const KEPT: usize = 12;
 
 /// A window of a guest, recorded from both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Woken {
+    /// How long was recorded.
     pub window_ns: u64,
     /// Timers that expired, without the tick's own.
     pub timer_events: u64,
-    /// How often a CPU became idle, and for how long in all.
+    /// How often a CPU became idle.
     pub idle_entries: u64,
+    /// And for how long in all.
     pub idle_ns: u64,
+    /// VM exits.
     pub recorded_exits: u64,
-    /// Of these, nobody knows why.
+    /// Of them, with no known reason.
     pub unexplained: u64,
-    /// The costliest first.
+    /// The twelve costliest.
     pub offenders: Vec<Waker>,
-    /// Of the timer that the lab's kernel samples with; none where that is off.
+    /// Of the lab's sampler; `null`: it did not expire.
     pub sampled: Option<Sampled>,
 }
 
+/// What wakes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Offender"))]
 pub struct Waker {
+    /// The timer's function, or what else it is.
     pub source: String,
+    /// Who started the timer; `null`: the kernel.
     pub process: Option<String>,
+    /// What started it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
+    /// How late it may be; `null`: it is no timer.
     pub class: Option<String>,
+    /// How often it expired.
     pub expiries: u64,
+    /// How often it woke a CPU.
     pub wakeups: u64,
+    /// VM exits that this cost.
     pub exits: u64,
 }
 
+/// Expiries of the timer that the lab's kernel samples with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sampled {
+    /// How often it expired.
     pub expiries: u64,
+    /// How often it woke a CPU.
     pub wakeups: u64,
+    /// VM exits that this cost.
     pub exits: u64,
     /// How late each expiry was, in the order of time; in full jiffies.
     pub late_ns: Vec<u64>,

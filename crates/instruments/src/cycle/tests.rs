@@ -324,45 +324,6 @@ fn a_cycle_reads_back_as_it_is_written() {
     assert_eq!(serde_json::from_value::<IdleCycle>(json).unwrap(), line);
 }
 
-#[test]
-fn every_field_and_kind_is_described_in_the_docs() {
-    let docs = include_str!("../../../../docs/timeline.md");
-    let words = [
-        "vcpu",
-        "events",
-        "cycles",
-        "alike",
-        "exits_per_cycle",
-        "exits_by_cause",
-        "traced_ns",
-        "untraced_ns",
-        "t_ns",
-        "kind",
-        "reason",
-        "cause",
-        "msr",
-        "moved_ns",
-        "until",
-        "why",
-        "deadline",
-        "keep",
-        "due_ns",
-        "deadline_writes",
-        "by",
-        "what",
-        "exit",
-        "entry",
-        "sleep",
-        "wake",
-        "tick",
-        "notick",
-        "end",
-    ];
-    for word in words {
-        assert!(docs.contains(&format!("`{word}`")), "{word} is not described");
-    }
-}
-
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "(?s).{0,200}") {
