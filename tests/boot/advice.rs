@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Advice is only given against what it ends: followed, the thing is gone.
 
+mod guest;
+
 use crate::support::{guest_on, host_for, host_spec, kernel, mode, resumed, sh, text, PATIENCE};
 use paratick_bench::noise::NoiseRecorder;
+use paratick_build::kernel::{debian, DEFAULT_BASE};
 use paratick_core::{
     cause::Cause,
     clock_device::ClockDevice,
@@ -100,6 +103,78 @@ fn the_end_of_a_slice_is_no_tick_and_is_gone_without_hrtick() {
     assert!(with.0 >= 20 && with.1, "{with:?}");
     assert_eq!(without, (0, false));
     host.exec(Exec::new(["kill", &other]).timeout(PATIENCE)).unwrap();
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// How often a source with this knob cost something.
+fn against(knob: Knob, noise: &HostNoise) -> u64 {
+    let ranks = host_sources(&noise.absences);
+    let those = ranks.iter().filter(|rank| rank.source.knob() == Some(knob));
+    those.inspect(|rank| println!("{} {:?}", rank.count, rank.source)).map(|rank| rank.count).sum()
+}
+
+fn on(host: &Host, line: &str) -> String {
+    let done = host.exec(sh(line)).unwrap();
+    assert_eq!(done.code, 0, "{line}: {}", text(&done.stderr));
+    text(&done.stdout).trim().to_string()
+}
+
+/// The lab's own kernels have no cgroups of the scheduler's.
+#[test]
+fn a_vcpu_is_held_back_by_a_quota_and_no_longer_without() {
+    const BUSY: [&str; 5] = ["timeout", "1", "sh", "-c", "while :; do :; done"];
+    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let host = host_for(stock.bzimage, 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    on(&host, "cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir vm");
+    on(&host, &format!("echo {} >/sys/fs/cgroup/vm/cgroup.procs", guest.pid()));
+    let [held, free] = ["20000 100000", "max 100000"].map(|quota| {
+        on(&host, &format!("echo {quota} >/sys/fs/cgroup/vm/cpu.max"));
+        against(Knob::Quota, &recorded(&host, &guest, &BUSY))
+    });
+    println!("{held} {free}");
+    assert!(held >= 5, "{held}");
+    assert_eq!(free, 0);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Each line that a program writes to a terminal is passed on by a worker of any CPU.
+#[test]
+fn the_kernel_s_workers_leave_the_pcpus_that_are_not_theirs() {
+    const BUSY: [&str; 5] = ["timeout", "1", "sh", "-c", "while :; do :; done"];
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let lines = "script -qc 'while :; do echo x; sleep 0.002; done' /dev/null";
+    let lines = format!("taskset -c 0 {lines} </dev/null >/dev/null 2>&1 & echo $!");
+    let writer = on(&host, &lines);
+    // The vCPU's, and the other one.
+    let [with, without] = ["2", "1"].map(|cpus| {
+        on(&host, &format!("echo {cpus} >/sys/devices/virtual/workqueue/cpumask"));
+        against(Knob::HostWorkers, &recorded(&host, &guest, &BUSY))
+    });
+    println!("{with} {without}");
+    assert!(with >= 5, "{with}");
+    assert_eq!(without, 0);
+    on(&host, &format!("kill {writer}"));
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+#[test]
+fn a_pcpu_that_polls_need_not_wake_up() {
+    const SLEEPS: [&str; 7] =
+        ["paratick-agent", "workload", "sleep", "--window", "0", "--work", "500"];
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let [blocks, polls] = ["0", "1000000"].map(|ns| {
+        on(&host, &format!("echo {ns} >/sys/module/kvm/parameters/halt_poll_ns"));
+        against(Knob::HaltPolling, &recorded(&host, &guest, &SLEEPS))
+    });
+    println!("{blocks} {polls}");
+    assert!(blocks >= 500, "{blocks}");
+    assert!(polls * 5 <= blocks, "{polls} of {blocks}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

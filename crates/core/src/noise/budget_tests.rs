@@ -22,7 +22,7 @@ fn sources() -> [Source; 7] {
         exit(Cause::HostTick),
         Source::Preempted { by: "cron".into() },
         guest(Kind::Thread),
-        guest(Kind::Softirq),
+        guest(Kind::Irq),
         exit(Cause::Other),
     ]
 }

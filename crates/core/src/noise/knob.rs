@@ -10,7 +10,6 @@ pub enum Knob {
     GuestClock,
     GuestIpis,
     GuestInterrupts,
-    GuestSoftirqs,
     GuestThreads,
     HostTicks,
     HostSlices,
@@ -31,7 +30,6 @@ impl Knob {
             }
             Knob::GuestIpis => "guest: isolcpus= and rcu_nocbs= on the CPU that receives it",
             Knob::GuestInterrupts => "guest: irqaffinity= to other CPUs",
-            Knob::GuestSoftirqs => "guest: nohz_full= and rcu_nocbs=",
             Knob::GuestThreads => "guest: isolcpus=domain,…",
             Knob::HostTicks => "host: nohz_full= on the vCPUs' pCPUs",
             Knob::HostSlices => "host: NO_HRTICK in /sys/kernel/debug/sched/features",
@@ -50,7 +48,6 @@ impl Knob {
             Knob::GuestTicks => &[NohzFull],
             Knob::GuestIpis => &[Domain, RcuNocbs],
             Knob::GuestInterrupts => &[IrqAffinity],
-            Knob::GuestSoftirqs => &[NohzFull, RcuNocbs],
             Knob::GuestThreads => &[Domain],
             _ => &[],
         }
@@ -130,7 +127,7 @@ mod tests {
 
     #[test]
     fn knobs_of_a_side_come_together_and_leave_the_other_side_alone() {
-        let knobs = [Knob::GuestThreads, Knob::GuestSoftirqs, Knob::GuestTicks, Knob::HostTasks];
+        let knobs = [Knob::GuestThreads, Knob::GuestIpis, Knob::GuestTicks, Knob::HostTasks];
         let guest = ["isolcpus=domain,1-2", "nohz_full=1-2", "rcu_nocbs=1-2"];
         assert_eq!(guest_parameters(&knobs, "1-2"), guest);
         assert_eq!(host_parameters(&knobs, "1-3"), ["isolcpus=managed_irq,domain,1-3"]);

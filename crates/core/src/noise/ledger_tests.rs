@@ -416,6 +416,27 @@ fn ways_out_have_knobs_of_their_own() {
     assert_eq!(way_out(recording::TICK_NOHZ_IRQ_EXIT).knob(), None);
 }
 
+/// What is sent to a CPU, or works for what runs there, is not ended by a list of CPUs.
+#[test]
+fn only_what_may_go_elsewhere_is_told_to() {
+    let guest = |kind, name: &str| Source::Guest { kind, name: name.into() }.knob();
+    assert_eq!(guest(Kind::Thread, "chores"), Some(Knob::GuestThreads));
+    assert_eq!(guest(Kind::Thread, "kworker/u9:2"), Some(Knob::GuestThreads));
+    assert_eq!(guest(Kind::Thread, "kworker/1:2H"), None);
+    assert_eq!(guest(Kind::Thread, "ksoftirqd/1"), None);
+    assert_eq!(guest(Kind::Irq, "virtio0-requests"), Some(Knob::GuestInterrupts));
+    assert_eq!(guest(Kind::Irq, "reschedule"), None);
+    assert_eq!(guest(Kind::Irq, "call_function_si"), None);
+    assert_eq!(guest(Kind::Softirq, "RCU"), None);
+    let preempted = |by: &str| Source::Preempted { by: by.into() };
+    assert_eq!(preempted("kworker/u9:2").knob(), Some(Knob::HostWorkers));
+    assert!(preempted("kworker/u9:2").alternative().is_some());
+    assert_eq!(preempted("kworker/1:2").knob(), None);
+    assert_eq!(preempted("kworker/1:2").alternative(), None);
+    assert_eq!(preempted("migration/1").knob(), None);
+    assert_eq!(preempted("make").knob(), Some(Knob::HostTasks));
+}
+
 #[test]
 fn exits_have_a_knob_if_one_ends_all_of_them() {
     let exits = |causes: &[Cause]| Source::Exits { causes: causes.to_vec() };

@@ -96,6 +96,7 @@ impl Source {
             Source::Away { place: Place::Steal } => Knob::HostTasks,
             // KVM's own thread for it.
             Source::Preempted { by } if by.starts_with("kvm-pit") => Knob::GuestClock,
+            Source::Preempted { by } if is_bound(by) => return None,
             Source::Preempted { by } if by.starts_with("kworker") => Knob::HostWorkers,
             Source::Preempted { .. } => Knob::HostTasks,
             Source::Guest { kind: Kind::Irq, name }
@@ -105,16 +106,17 @@ impl Source {
             }
             // The CPU is one of nohz_full already, or who is woken has a knob of its own.
             Source::Guest { kind: Kind::Irq, name } if is_way_out(name) => return None,
+            Source::Guest { kind: Kind::Irq, name } if is_of_cpus(name) => return None,
             Source::Guest { kind: Kind::Irq, .. } => Knob::GuestInterrupts,
-            Source::Guest { kind: Kind::Softirq, .. } => Knob::GuestSoftirqs,
-            Source::Guest { kind: Kind::Thread | Kind::Scheduler, .. } => Knob::GuestThreads,
+            Source::Guest { kind: Kind::Thread, name } if is_bound(name) => return None,
+            Source::Guest { kind: Kind::Thread, .. } => Knob::GuestThreads,
             Source::Held => Knob::Quota,
             Source::Waking => Knob::HaltPolling,
             Source::Vmm { .. }
             | Source::Away { place: Place::Vmm }
             | Source::Blocked { .. }
             | Source::Away { place: Place::Blocked }
-            | Source::Guest { kind: Kind::Nmi, .. }
+            | Source::Guest { kind: Kind::Nmi | Kind::Softirq | Kind::Scheduler, .. }
             | Source::Edges
             | Source::Outside
             | Source::Unexplained => return None,
@@ -127,7 +129,9 @@ impl Source {
             Source::Exit { .. } | Source::Exits { .. } if self.knob() == Some(Knob::GuestTicks) => {
                 Some("boot in paratick")
             }
-            Source::Preempted { by } if by.starts_with("kworker") => Some("isolcpus=domain,…"),
+            Source::Preempted { .. } if self.knob() == Some(Knob::HostWorkers) => {
+                Some("isolcpus=domain,…")
+            }
             _ => None,
         }
     }
@@ -158,6 +162,18 @@ fn of_exits(cause: Cause) -> Option<Knob> {
         | Cause::Nested
         | Cause::Other => None,
     }
+}
+
+/// A thread of the kernel's for one CPU, such as `kworker/1:0`: it works for what runs there.
+fn is_bound(name: &str) -> bool {
+    let cpu = name.rsplit_once('/').map(|(_, cpu)| cpu);
+    cpu.is_some_and(|cpu| cpu.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Of no device: CPUs send them to each other and to themselves.  osnoise's names for them are cut
+/// after 16 characters.
+fn is_of_cpus(name: &str) -> bool {
+    ["reschedule", "call_function", "irq_work"].iter().any(|one| name.starts_with(one))
 }
 
 /// A device that is armed or read by several exits each time, some of them in the VMM.

@@ -52,7 +52,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
             entry_cpu: 0,
             held: false,
             audited: false,
-            taker: (waited_ns > 0).then(|| "kworker/2:1".into()),
+            taker: (waited_ns > 0).then(|| "kworker/u:1".into()),
         };
     let absences = vec![
         absence(0, 200_500, [6_000, 0, 33_000], Cause::HostTick, "intr"),
