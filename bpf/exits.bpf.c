@@ -12,12 +12,12 @@
 #include "marks.h"
 #include "tracepoint.h"
 #include "told.h"
+#include "expire.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
 const volatile __u32 cpuid_function_at, cpuid_index_at;
-const volatile __u32 hrtimer_function_at;
 const volatile __u32 tick_what_at;
 
 struct {
@@ -320,19 +320,6 @@ SEC("raw_tracepoint/irq_handler_entry")
 int irq_handler_entry(void *ctx)
 {
 	return handler(FACT_DEVICE);
-}
-
-SEC("tracepoint/timer/hrtimer_expire_entry")
-int hrtimer_expire_entry(void *ctx)
-{
-	struct thread *thread = open_exit();
-	__u64 function;
-
-	if (thread) {
-		function = field_u64(ctx, hrtimer_function_at);
-		note_timer(thread, which_timer(function), function);
-	}
-	return 0;
 }
 
 /* On kernels with the series: one event per decision about a virtual tick. */

@@ -12,11 +12,11 @@
 #include "noise.h"
 #include "tracepoint.h"
 #include "told.h"
+#include "expire.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Field offsets and addresses of this kernel, written by the loader. */
-const volatile __u32 hrtimer_function_at;
 const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at;
 const volatile __u32 waking_pid_at, wakeup_pid_at;
 
@@ -378,17 +378,4 @@ SEC("raw_tracepoint/softirq_exit")
 int softirq_exit(void *ctx)
 {
 	return interrupt_ends();
-}
-
-SEC("tracepoint/timer/hrtimer_expire_entry")
-int hrtimer_expire_entry(void *ctx)
-{
-	struct thread *thread = open_exit();
-	__u64 function;
-
-	if (thread) {
-		function = field_u64(ctx, hrtimer_function_at);
-		note_timer(thread, which_timer(function), function);
-	}
-	return 0;
 }
