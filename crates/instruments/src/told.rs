@@ -9,6 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use aya::Ebpf;
+use paratick_core::cause::TIMERS;
 
 /// They tell what an exit is about.  Each has a BPF program of its name.
 pub const EVENTS: &[(&str, bool)] = &[
@@ -53,17 +54,16 @@ const VMGEXIT_FIELDS: &[Field] = &[
     ("vmgexit_info2_at", VMGEXIT, "info2", 8),
 ];
 
-/// The variables of bpf/which.h, and the functions whose addresses they hold: the first that this
-/// kernel has.
-const TIMERS: &[(&str, &[&str])] = &[
-    ("timer_apic", &["apic_timer_fn"]),
-    ("timer_pv_tick", &["kvm_pv_tick_timer_fn"]),
-    ("timer_stimer", &["stimer_timer_callback"]),
-    ("timer_xen", &["xen_timer_callback"]),
-    ("timer_pit", &["pit_timer_fn"]),
-    ("timer_preemption", &["vmx_preemption_timer_fn"]),
-    ("timer_host_tick", &["tick_nohz_handler", "tick_sched_timer"]),
-    ("timer_hrtick", &["hrtick"]),
+/// The variables of bpf/which.h, one for each of [`TIMERS`].
+const VARIABLES: [&str; TIMERS.len()] = [
+    "timer_apic",
+    "timer_pv_tick",
+    "timer_stimer",
+    "timer_xen",
+    "timer_pit",
+    "timer_preemption",
+    "timer_host_tick",
+    "timer_hrtick",
 ];
 
 /// Loads an object whose programs include bpf/told.h, with fields of its own.
@@ -80,16 +80,16 @@ pub fn load(tracefs: &Tracefs, object: &[u8], own: &[Field]) -> Result<Ebpf> {
     bpf::load(object, &offsets, &timers()?)
 }
 
-/// Where this kernel has the timers' functions, by the variables of bpf/which.h.
+/// Where this kernel has the first of each timer's functions, by the variables of bpf/which.h.
 pub fn timers() -> Result<Vec<(&'static str, u64)>> {
-    let names: Vec<&str> = TIMERS.iter().flat_map(|(_, names)| *names).copied().collect();
-    let found = function_addresses(&names)?;
+    let found = function_addresses(&TIMERS.concat())?;
     let mut found = found.into_iter();
     let mut first = |names: &[&str]| {
         let these: Vec<_> = found.by_ref().take(names.len()).collect();
         these.into_iter().flatten().next().unwrap_or(0)
     };
-    let timers: Vec<_> = TIMERS.iter().map(|(global, names)| (*global, first(names))).collect();
+    let timers: Vec<_> =
+        VARIABLES.iter().zip(TIMERS).map(|(global, names)| (*global, first(names))).collect();
     (timers[0].1 != 0).then_some(()).context(
         "expiry cannot be told from the host's tick: no apic_timer_fn in /proc/kallsyms\n\
          hint: load KVM (modprobe kvm_amd or kvm_intel)",

@@ -3,7 +3,7 @@
 
 mod x86;
 
-pub use x86::{About, Noted, TSC_DEADLINE};
+pub use x86::{About, Noted, TIMERS, TSC_DEADLINE};
 
 use serde::{Deserialize, Serialize};
 

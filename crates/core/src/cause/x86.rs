@@ -93,7 +93,8 @@ impl Noted {
         } else if self.has(Facts::XEN_CALL) {
             call("Xen", XEN_CALLS, detail & 0xffff_ffff)
         } else if self.has(Facts::TIMER | Facts::VCPU_TIMER) {
-            name(VCPU_TIMERS, detail)?.into()
+            let nth = usize::try_from(detail).ok()?.checked_sub(1)?;
+            (*TIMERS.get(nth)?.first()?).into()
         } else if self.has(Facts::TIMER | Facts::HOST_TICK) {
             return None;
         } else if self.has(Facts::TIMER | Facts::HRTICK) {
@@ -249,14 +250,17 @@ fn call(whose: &str, rows: &[(u64, &str)], number: u64) -> String {
     }
 }
 
-/// In the order of bpf/exits.h: KVM's functions, in which a timer of a vCPU's expires.
-const VCPU_TIMERS: &[(u64, &str)] = &[
-    (1, "apic_timer_fn"),
-    (2, "kvm_pv_tick_timer_fn"),
-    (3, "stimer_timer_callback"),
-    (4, "xen_timer_callback"),
-    (5, "pit_timer_fn"),
-    (6, "vmx_preemption_timer_fn"),
+/// The functions in which a timer expires, newer kernels' first; in the order of bpf/exits.h, from 1
+/// on.  Those of vCPUs, the host's tick, the end of a task's slice.
+pub const TIMERS: [&[&str]; 8] = [
+    &["apic_timer_fn"],
+    &["kvm_pv_tick_timer_fn"],
+    &["stimer_timer_callback"],
+    &["xen_timer_callback"],
+    &["pit_timer_fn"],
+    &["vmx_preemption_timer_fn"],
+    &["tick_nohz_handler", "tick_sched_timer"],
+    &["hrtick"],
 ];
 
 /// TSC and its adjustment, KVM's clock (old and new numbers), and Hyper-V's: reference counter and

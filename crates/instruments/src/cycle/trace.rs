@@ -6,9 +6,9 @@
 
 use crate::facts::raw::{
     Arguments, FACT_DEVICE, FACT_IPI, FACT_TIMER, MARKER_CLOSE, MARKER_LEAF, MARKER_OPEN,
-    TIMER_APIC, TIMER_HOST_TICK, TIMER_HRTICK, TIMER_NONE, TIMER_PV_TICK,
+    TIMER_NONE,
 };
-use paratick_core::cycle::Why;
+use paratick_core::{cause::TIMERS, cycle::Why};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -256,13 +256,8 @@ fn tick(text: &str) -> Option<Seen> {
 }
 
 fn timer(function: &str) -> u32 {
-    match function {
-        "apic_timer_fn" => TIMER_APIC,
-        "kvm_pv_tick_timer_fn" => TIMER_PV_TICK,
-        "tick_nohz_handler" | "tick_sched_timer" => TIMER_HOST_TICK,
-        "hrtick" => TIMER_HRTICK,
-        _ => TIMER_NONE,
-    }
+    let which = TIMERS.iter().zip(1..).find(|(names, _)| names.contains(&function));
+    which.map_or(TIMER_NONE, |(_, which)| which)
 }
 
 /// The word behind `name`.

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{raw::*, *};
+use paratick_core::cause::TIMERS;
 use proptest::prelude::*;
 use std::mem::size_of;
+
+#[test]
+fn timers_are_told_apart_by_their_functions_in_the_order_of_the_header() {
+    let of = |which: u32| TIMERS[which as usize - 1][0];
+    assert_eq!(of(TIMER_APIC), "apic_timer_fn");
+    assert_eq!(of(TIMER_PV_TICK), "kvm_pv_tick_timer_fn");
+    assert_eq!(of(TIMER_STIMER), "stimer_timer_callback");
+    assert_eq!(of(TIMER_XEN), "xen_timer_callback");
+    assert_eq!(of(TIMER_PIT), "pit_timer_fn");
+    assert_eq!(of(TIMER_PREEMPTION), "vmx_preemption_timer_fn");
+    assert_eq!(of(TIMER_HOST_TICK), "tick_nohz_handler");
+    assert_eq!(of(TIMER_HRTICK), "hrtick");
+    assert_eq!(TIMERS.len(), TIMER_HRTICK as usize);
+}
 
 #[test]
 fn the_layouts_are_those_of_the_c_header() {
