@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick tune halt-poll`.
 
+use super::{
+    apply::{apply, Wanted},
+    judge::{judge, Judged},
+};
 use crate::{
     errors::usage,
     input,
     options::{check_agent, duration, number, refuse, Format, LabOptions},
-    print::errln,
     progress,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_bench::tune::{self, Interrupted, Load};
 use paratick_core::{
     event::Events,
-    halts::{
-        calibrate, regret, stock_rules, verify, Candidate, Floor, Halts, HostRule, Regret, Rule,
-        Side, Tally, Verdict, Verified,
-    },
+    halts::{Floor, Halts, HostRule},
 };
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
-use paratick_view::{table::wrap, tables::halts as tables};
-use serde::Serialize;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
-
-/// What a block costs where nobody says and the recording does not tell: what KVM's own rule polls
-/// for at first.
-const COST: u32 = 10_000;
 
 /// Instructions in a round of the lab's parallel clock, so about ns: the shortest polls take less
 /// than its usual 4000.
@@ -47,10 +41,16 @@ pub struct Options {
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Look only at this VM, of several that were recorded; may be repeated
+    #[arg(long, value_name = "PID")]
+    vm: Vec<u32>,
     /// Set the host to this rule, or to the best that its kernel has, record again, and set it back
     /// if the prediction does not come true: none, 2021, paper, default, or NS,GROW,START,SHRINK
     #[arg(long, value_name = "RULE", require_equals = true, value_parser = stock)]
     apply: Option<Option<HostRule>>,
+    /// Apply the rule even if some of several VMs lose by it
+    #[arg(long)]
+    all: bool,
     /// Whose polling: KVM's, before it lets a vCPU's thread sleep, or the lab guest's own, before
     /// it halts (needs a mode with +poll)
     #[arg(long, value_name = "SIDE", default_value = "host")]
@@ -90,6 +90,7 @@ struct Subject<'a> {
 
 pub fn run(options: &Options) -> Result<ExitCode> {
     options.lab.check_recorded(options.recording.is_some())?;
+    options.check_vms()?;
     if let Some(file) = &options.recording {
         const WHAT: &str = "a file that `paratick tune halt-poll --save FILE` wrote";
         let text = input::text("replay", file, WHAT)?;
@@ -97,7 +98,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             let hint = format!("hint: give {WHAT}");
             input::wrong("replay", file, format!("it is no recording of halts: {error}\n{hint}"))
         })?;
-        return show(options, &halts).map(|_| ExitCode::SUCCESS);
+        return show(options, halts).map(|_| ExitCode::SUCCESS);
     }
     options.check()?;
     let (subject, halts) = progress::during(|events| {
@@ -113,9 +114,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(file) = &options.save {
         input::keep(file, &halts)?;
     }
-    let judged = show(options, &halts)?;
+    let judged = show(options, halts)?;
     let code = match options.apply {
-        Some(rule) => apply(&subject, rule, &judged, &halts)?,
+        Some(rule) => {
+            let wanted = Wanted { rule, all: options.all };
+            apply(&subject.host, &|| subject.record(), &judged, &wanted)?
+        }
         None => ExitCode::SUCCESS,
     };
     subject.end()?;
@@ -128,12 +132,55 @@ fn keep(options: &Options, error: anyhow::Error) -> Result<Halts> {
         if let Some(file) = &options.save {
             input::keep(file, halts)?;
         }
-        show(options, halts)?;
+        show(options, halts.clone())?;
     }
     Err(error)
 }
 
+fn show(options: &Options, halts: Halts) -> Result<Judged> {
+    let halts = options.chosen(halts)?;
+    let judged = judge(&halts, options.cost, options.apply.flatten());
+    options.format.print(&judged.report(), || judged.text(&halts))?;
+    Ok(judged)
+}
+
 impl Options {
+    /// What is about several VMs has an effect where there may be several.
+    fn check_vms(&self) -> Result<()> {
+        if self.apply.is_none() {
+            refuse(&["all"], "without --apply")?;
+        }
+        if self.recording.is_none() && self.lab.host.host.boots() {
+            refuse(&["all", "vm"], "in the lab: there is one VM")?;
+        }
+        match self.apply.is_some() && !self.vm.is_empty() {
+            true => Err(usage(
+                "--vm looks at some VMs, and --apply sets KVM's parameters for every VM\n\
+                 hint: omit --vm; every VM's gain or loss is shown",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The halts of the VMs that were asked for.
+    fn chosen(&self, mut halts: Halts) -> Result<Halts> {
+        if self.vm.is_empty() {
+            return Ok(halts);
+        }
+        let mut there: Vec<u32> = halts.vcpus.iter().filter_map(|vcpu| vcpu.process).collect();
+        there.dedup();
+        if let Some(missing) = self.vm.iter().find(|vm| !there.contains(vm)) {
+            let there: Vec<String> = there.iter().map(|vm| format!("--vm {vm}")).collect();
+            let hint = match there.is_empty() {
+                true => "omit --vm: no process was recorded".to_string(),
+                false => format!("give {}", there.join(" or ")),
+            };
+            return Err(usage(format!("VM {missing} has no halts here\nhint: {hint}")));
+        }
+        halts.vcpus.retain(|vcpu| vcpu.process.is_some_and(|vm| self.vm.contains(&vm)));
+        Ok(halts)
+    }
+
     fn check(&self) -> Result<()> {
         if self.lab.host.host.boots() {
             refuse(&["time"], "in the lab: the recording ends with the command")?;
@@ -199,152 +246,5 @@ impl Subject<'_> {
     fn end(self) -> Result<()> {
         self.guest.map_or(Ok(()), Guest::shutdown)?;
         self.host.shutdown()
-    }
-}
-
-/// What `--format json` prints.
-#[derive(Serialize)]
-struct Report<'a> {
-    schema: &'static str,
-    /// Where the cost of a block comes from: `option`, `recording` or `default`.
-    cost_from: &'static str,
-    recorded: Tally,
-    /// Of each vCPU: whether the rule that was in force says what was traced.
-    verified: Vec<Option<Verified>>,
-    #[serde(flatten)]
-    regret: &'a Regret,
-}
-
-/// What a recording says under all rules.
-struct Judged {
-    regret: Regret,
-    cost_from: &'static str,
-    now: Option<Rule>,
-}
-
-fn judge(options: &Options, halts: &Halts) -> Judged {
-    let wake = calibrate(halts);
-    let (cost, cost_from) = match (options.cost, wake) {
-        (Some(cost), _) => (cost, "option"),
-        (None, Some(cost)) => (cost, "recording"),
-        (None, None) => (COST, "default"),
-    };
-    // All are of one side.
-    let side = halts.vcpus.first().map_or(Side::Host, |vcpu| vcpu.side);
-    let now = tune::rule(halts);
-    let mut rules = stock_rules(side, now, cost);
-    if let Some(rule) = options.apply.flatten().map(Rule::Host) {
-        if rules.iter().all(|one| one.rule != rule) {
-            rules.push(Candidate { name: rule.to_string(), rule });
-        }
-    }
-    let costs = (cost, wake.unwrap_or(0));
-    Judged { regret: regret(halts, side, costs, &rules, now), cost_from, now }
-}
-
-fn show(options: &Options, halts: &Halts) -> Result<Judged> {
-    let judged = judge(options, halts);
-    let verified: Vec<_> = halts.vcpus.iter().map(|vcpu| verify(vcpu).ok()).collect();
-    let report = Report {
-        schema: "paratick-tune-halt-poll/1",
-        cost_from: judged.cost_from,
-        recorded: Tally::of_all(halts),
-        verified,
-        regret: &judged.regret,
-    };
-    options.format.print(&report, || text(halts, &report))?;
-    Ok(judged)
-}
-
-fn text(halts: &Halts, report: &Report) -> String {
-    let cost = match report.cost_from {
-        "option" => "The cost of a block is the one given.",
-        "recording" => {
-            "The cost of a block is how long it took to wake up from one, in half of them at most; \
-             give another one with --cost."
-        }
-        _ => "Too few halts blocked to tell the cost of a block; give it with --cost.",
-    };
-    let mut text = format!(
-        "{}\n{}\n{}\n{}{}",
-        tables::wakers(halts).text(),
-        tables::limits(halts).text(),
-        tables::regret(report.regret).text(),
-        wrap(cost),
-        wrap(&replayed(&report.verified)),
-    );
-    if let Some(advice) = &report.regret.advice {
-        text += &wrap(&format!("Best: {}: {}.", advice.name, advice.reason));
-    }
-    text
-}
-
-/// Whether the rule in force, replayed, says what was traced.
-fn replayed(verified: &[Option<Verified>]) -> String {
-    let known: Vec<&Verified> = verified.iter().flatten().collect();
-    if known.is_empty() {
-        return "The rule in force could not be replayed: it is not known, \
-                or not what it learned before."
-            .into();
-    }
-    let sum = |of: &dyn Fn(&Verified) -> u64| known.iter().map(|one| of(one)).sum::<u64>();
-    let (compared, changes) = (sum(&|one| one.compared), sum(&|one| one.changes));
-    let unknown = sum(&|one| one.unknown);
-    match known.iter().find_map(|one| one.difference.as_ref()) {
-        Some(difference) => {
-            format!("The rule in force, replayed, differs from the trace: {difference}")
-        }
-        None => format!(
-            "The rule in force, replayed, is as traced: {compared} halts, {changes} changes of the \
-             limit ({unknown} halts before the first known limit)."
-        ),
-    }
-}
-
-/// Sets a rule, or the best one that stock kernels have, records again, and sets it back where that
-/// was wrong.
-fn apply(
-    subject: &Subject,
-    rule: Option<HostRule>,
-    before: &Judged,
-    halts: &Halts,
-) -> Result<ExitCode> {
-    let advice = before.regret.advice.as_ref().context("nothing halted")?;
-    let wanted = rule.map_or(advice.rule, Rule::Host);
-    let row = before.regret.rows.iter().find(|row| row.rule == wanted).context("no such rule")?;
-    if let Some(Rule::Learned(_)) = before.now {
-        bail!(
-            "KVM's other parameters have no effect while it learns for how long to poll\n\
-             hint: echo N > /sys/module/kvm/parameters/halt_poll_learn, or --halt-poll default"
-        );
-    }
-    let (Rule::Host(rule), Some(Rule::Host(now))) = (wanted, before.now) else {
-        bail!("the rule in force is not known\nhint: change no parameter while it is recorded");
-    };
-    if rule == now {
-        let best = if wanted == advice.rule { "the best" } else { "that already" };
-        errln!("applied: nothing; the rule in force is {best}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    tune::set(&subject.host, &rule)?;
-    let after = subject.record();
-    let verdict = after.map(|after| {
-        let measured = Tally::of_all(&after);
-        Verdict::new(before.regret.cost_ns, &Tally::of_all(halts), &row.expected, &measured)
-    });
-    match verdict {
-        Ok(verdict) if verdict.came_true() => {
-            errln!("applied: {} ({rule})\n{verdict}", row.name);
-            Ok(ExitCode::SUCCESS)
-        }
-        Ok(verdict) => {
-            tune::set(&subject.host, &now)?;
-            errln!("not applied: {} ({rule}); set back to {now}\n{verdict}", row.name);
-            Ok(ExitCode::FAILURE)
-        }
-        Err(error) => {
-            tune::set(&subject.host, &now)?;
-            Err(error.context("recording again; the host is set back"))
-        }
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick tune`: what to set a host to, predicted from what its guests do.
 
+mod apply;
 mod halt_poll;
+mod judge;
 
 use crate::signals;
 use anyhow::Result;
@@ -18,8 +20,8 @@ pub enum Verb {
     /// 5.8 or newer; in the lab it records a guest that runs COMMAND, such as `paratick-agent
     /// workload pingpong --work 1000`.
     /// docs/halt-polling.md explains the table.
-    /// Exit codes: 0 done, 1 with --apply a prediction that did not come true, 2 wrong usage, 69
-    /// the host could not be recorded.
+    /// Exit codes: 0 done, 1 with --apply a rule by which a VM loses or a prediction that did not
+    /// come true, 2 wrong usage, 69 the host could not be recorded.
     HaltPoll(Box<halt_poll::Options>),
 }
 

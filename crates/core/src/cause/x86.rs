@@ -250,8 +250,8 @@ fn call(whose: &str, rows: &[(u64, &str)], number: u64) -> String {
     }
 }
 
-/// The functions in which a timer expires, newer kernels' first; in the order of bpf/exits.h, from 1
-/// on.  Those of vCPUs, the host's tick, the end of a task's slice.
+/// The functions in which a timer expires, newer kernels' first; in the order of bpf/exits.h, from
+/// 1 on.  Those of vCPUs, the host's tick, the end of a task's slice.
 pub const TIMERS: [&[&str]; 8] = [
     &["apic_timer_fn"],
     &["kvm_pv_tick_timer_fn"],

@@ -26,8 +26,7 @@ mod tests {
 
     fn recorded(halts: Vec<Halt>) -> Halts {
         let (side, rule) = (Side::Host, None);
-        let (process, thread, from_start, lost) = (None, None, false, 0);
-        let vcpu = VcpuHalts { side, vcpu: 0, process, thread, rule, from_start, lost, halts };
+        let vcpu = VcpuHalts { side, rule, halts, ..VcpuHalts::default() };
         Halts { window_ns: 1_000_000, vcpus: vec![vcpu] }
     }
 

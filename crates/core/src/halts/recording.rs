@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was recorded of the halts of vCPUs, on the host or in a guest.
 
-use super::rule::Rule;
+use super::{maximum::Maximum, rule::Rule};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +22,11 @@ pub struct VcpuHalts {
     pub process: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
-    /// The rule that was in force, with its parameters; none where they could not be read.
+    /// The rule that was in force, with its parameters; none where they could not be read.  On the
+    /// host they are the module's: a VM may have its own `maximum`.
     pub rule: Option<Rule>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub maximum: Maximum,
     /// Nothing came before the first halt: the rule was in its initial state.
     #[serde(default, skip_serializing_if = "is_default")]
     pub from_start: bool,
@@ -31,6 +34,13 @@ pub struct VcpuHalts {
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u64,
     pub halts: Vec<Halt>,
+}
+
+impl VcpuHalts {
+    /// By which rule this vCPU was polled for; none where that is not known.
+    pub fn in_force(&self) -> Option<Rule> {
+        self.maximum.of(self.rule?)
+    }
 }
 
 /// Who recorded, and so whose rule was in force.

@@ -4,6 +4,7 @@
 
 use super::{
     coupled::coupled,
+    maximum::Maximum,
     policy::Policy,
     recording::{Halt, Halts, Side, VcpuHalts},
     replay::{replay, until_event},
@@ -69,7 +70,7 @@ pub struct Advice {
 }
 
 /// A rule has to be cheaper by this part of the present one's cost to be worth a change.
-const WORTH: f64 = 0.05;
+pub(super) const WORTH: f64 = 0.05;
 
 /// The rules that stock kernels and the series have, for a side; `now` is the one in force.
 pub fn stock_rules(side: Side, now: Option<Rule>, cost: u32) -> Vec<Candidate> {
@@ -101,8 +102,9 @@ pub fn stock_rules(side: Side, now: Option<Rule>, cost: u32) -> Vec<Candidate> {
     rules
 }
 
-/// Halts in which the rule is not even asked are left out.  `now` is the rule in force, and `wake`
-/// how much longer a halt is that is blocked for, in ns.
+/// A VM with its own maximum has that under each rule; one of which it is not known how much that
+/// is is left out, and so are halts in which the rule is not even asked.  `now` is the rule in
+/// force, and `wake` how much longer a halt is that is blocked for, in ns.
 pub fn regret(
     recording: &Halts,
     side: Side,
@@ -110,9 +112,11 @@ pub fn regret(
     candidates: &[Candidate],
     now: Option<Rule>,
 ) -> Regret {
-    let of_side = || recording.vcpus.iter().filter(|vcpu| vcpu.side == side);
+    let can_be_asked = |vcpu: &&VcpuHalts| vcpu.side == side && vcpu.maximum.is_exact();
+    let of_side = || recording.vcpus.iter().filter(can_be_asked);
     let asked = |halts: &[Halt]| halts.iter().filter(|halt| halt.allowed).cloned().collect();
-    let vcpus: Vec<Vec<Halt>> = of_side().map(|vcpu| asked(&vcpu.halts)).collect();
+    let vcpus: Vec<(Maximum, Vec<Halt>)> =
+        of_side().map(|vcpu| (vcpu.maximum, asked(&vcpu.halts))).collect();
     let mut recorded = Tally::default();
     let mut vms: BTreeMap<Option<u32>, Vec<&VcpuHalts>> = BTreeMap::new();
     for vcpu in of_side() {
@@ -120,7 +124,7 @@ pub fn regret(
         vms.entry(vcpu.process).or_default().push(vcpu);
     }
     let mut lengths: Vec<u64> =
-        vcpus.iter().flatten().map(|halt| until_event(halt, wake)).collect();
+        vcpus.iter().flat_map(|(_, halts)| halts).map(|halt| until_event(halt, wake)).collect();
     lengths.sort_unstable();
     let clairvoyant = clairvoyant(&lengths, cost);
     let (best_fixed_ns, best_fixed) = best_fixed(&lengths, cost);
@@ -128,12 +132,13 @@ pub fn regret(
         .iter()
         .map(|candidate| {
             let mut tally = Tally::default();
-            for halts in &vcpus {
-                tally.merge(&replay(halts, Policy::new(candidate.rule), wake).1);
+            let under = |maximum: Maximum| maximum.of(candidate.rule).unwrap_or(candidate.rule);
+            for (maximum, halts) in &vcpus {
+                tally.merge(&replay(halts, Policy::new(under(*maximum)), wake).1);
             }
             let mut expected = Tally::default();
             for vm in vms.values() {
-                expected.merge(&coupled(vm, candidate.rule, wake));
+                expected.merge(&coupled(vm, under(vm[0].maximum), wake));
             }
             expected.switches = switches(expected.blocks, &recorded);
             let total = Cost { ns: tally.cost_ns(cost), blocks: tally.blocks };

@@ -118,8 +118,7 @@ mod tests {
             Halt { limit_ns: Some(10), allowed: false, switches: 2, ..Halt::blocked(300, 50) },
         ];
         let (side, rule) = (Side::Host, None);
-        let (process, thread, from_start, lost) = (None, None, false, 0);
-        let vcpu = VcpuHalts { side, vcpu: 0, process, thread, rule, from_start, lost, halts };
+        let vcpu = VcpuHalts { side, rule, halts, ..VcpuHalts::default() };
         let tally = Tally::of(&vcpu);
         let wanted = Tally {
             halts: 5,

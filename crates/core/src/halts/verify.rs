@@ -75,7 +75,7 @@ pub enum NotVerified {
 /// followed from every limit that it can have; those that say something else than the recording
 /// drop out until one is left, or the limit is told.
 pub fn verify(vcpu: &VcpuHalts) -> Result<Verified, NotVerified> {
-    let rule = vcpu.rule.ok_or(NotVerified::NoRule)?;
+    let rule = vcpu.in_force().ok_or(NotVerified::NoRule)?;
     if vcpu.lost > 0 {
         return Err(NotVerified::Lost(vcpu.lost));
     }
@@ -176,7 +176,7 @@ fn reachable(rule: Rule) -> Vec<Policy> {
 /// Fills in the limits that the traces tell: a limit changes where that is traced and nowhere else.
 /// Only for the ladders; the rules play no part in it.
 pub fn fill_limits(vcpu: &mut VcpuHalts) {
-    let (least, max) = match vcpu.rule {
+    let (least, max) = match vcpu.in_force() {
         Some(Rule::Host(HostRule { floor: Floor::At(least), max, .. })) => (least.min(max), max),
         Some(Rule::Host(HostRule { max, .. }) | Rule::Guest(GuestRule { max, .. })) => (0, max),
         _ => return,

@@ -5,7 +5,7 @@ use crate::{
     number::{self, count, nanos},
     table::Table,
 };
-use paratick_core::halts::{Halt, Halts, Regret, Tally, Waker};
+use paratick_core::halts::{Halt, Halts, Maximum, Outcome, Regret, Tally, Under, Vm, Waker};
 use std::collections::BTreeMap;
 
 /// What ended the halts, and how long they were.
@@ -100,6 +100,95 @@ pub fn regret(regret: &Regret) -> Table {
     table
 }
 
+/// What each VM did, and what would be the best for it; `cost` is that of a block, in ns.
+pub fn vms(vms: &[Vm], cost: u32) -> Table {
+    let columns =
+        ["VM", "vCPUs", "Halts", "Blocks", "Polled", "Cost", "Best rule", "Saves", "Its maximum"];
+    let mut table = Table::new("Each VM by itself", columns).words(6..7).words(8..);
+    for vm in vms {
+        let saving = vm.saving().map(|saving| format!("{:.0} %", 100.0 * saving));
+        table.row(
+            process(vm),
+            [
+                vm.vcpus.to_string(),
+                count(vm.recorded.halts as f64),
+                count(vm.recorded.blocks as f64),
+                nanos(vm.recorded.polled_ns),
+                nanos(vm.recorded.cost_ns(cost)),
+                number::or_nothing(vm.best.as_ref(), |best| best.name.clone()),
+                number::or_nothing(saving, |saving| saving),
+                vm.maximum.to_string(),
+            ],
+        );
+    }
+    table.note(
+        "Best rule: that needs no patch, if the VM had it to itself. Its maximum: `halt_poll_ns` \
+         of the module, unless the VM has its own by KVM_CAP_HALT_POLL.",
+    );
+    for vm in vms.iter().filter(|vm| vm.maximum.is_own()) {
+        let sums = match vm.maximum.is_exact() {
+            true => "",
+            false => " How long that is, is not known: no cost above has it in.",
+        };
+        table.note(format!(
+            "VM {} has its own maximum: the module's has no effect on it.{sums}",
+            process(vm)
+        ));
+    }
+    if vms.iter().any(|vm| vm.maximum == Maximum::Unknown) {
+        table.note(
+            "Not known: it could not be read, and the trace fits the module's. What is said of the \
+             VM holds if it has none of its own.",
+        );
+    }
+    table
+}
+
+/// Who wins and who loses under each rule, and how much of the cost under the present one.
+pub fn outcomes(vms: &[Vm], regret: &Regret) -> Table {
+    let columns = ["Rule", "Wins", "Loses", "Not known"];
+    let caption = "Who wins and who loses if all VMs get a rule";
+    let mut table = Table::new(caption, columns).words(..);
+    for row in &regret.rows {
+        let those = |outcome: Outcome| {
+            let under = vms.iter().filter_map(|vm| Some((vm, vm.under(&row.name)?)));
+            list(under.filter(|(_, under)| under.outcome == outcome).collect())
+        };
+        let stock = if row.stock { "" } else { " *" };
+        let cells = [Outcome::Wins, Outcome::Loses, Outcome::NotKnown].map(those);
+        table.row(format!("{}{stock}", row.name), cells);
+    }
+    table.note(
+        "Of a VM's cost; less than 5 % of it, or than 0.1 % of the recorded time, is no \
+         difference. *: not in stock kernels.",
+    );
+    table
+}
+
+/// So many are named; of the others it is said how many there are.
+const NAMED: usize = 4;
+
+fn list(vms: Vec<(&Vm, &Under)>) -> String {
+    let named = vms.iter().take(NAMED).map(|(vm, under)| match (vm.now_ns, under.expected_ns) {
+        (Some(now @ 1..), Some(then)) => {
+            format!("{} {}", process(vm), number::change(then as f64 / now as f64))
+        }
+        _ => process(vm),
+    });
+    let mut words: Vec<String> = named.collect();
+    if vms.len() > NAMED {
+        words.push(format!("{} more", vms.len() - NAMED));
+    }
+    match words.is_empty() {
+        true => number::NOTHING.into(),
+        false => words.join(", "),
+    }
+}
+
+fn process(vm: &Vm) -> String {
+    number::or_nothing(vm.process, |process| process.to_string())
+}
+
 fn name(waker: Waker) -> &'static str {
     match waker {
         Waker::Timer => "its own timer",
@@ -129,16 +218,7 @@ mod tests {
             halt(100_000, 5_000, Waker::Ipi),
             Halt { deadline_ns: Some(1_000_000), ..halt(200_000, 1_004_000, Waker::Timer) },
         ];
-        let vcpu = VcpuHalts {
-            side: Side::Host,
-            vcpu: 0,
-            process: None,
-            thread: None,
-            rule: None,
-            from_start: false,
-            lost: 0,
-            halts,
-        };
+        let vcpu = VcpuHalts { side: Side::Host, halts, ..VcpuHalts::default() };
         Halts { window_ns: 2_000_000, vcpus: vec![vcpu] }
     }
 
