@@ -18,6 +18,9 @@ const volatile __u32 start_timer_at, start_function_at, start_expires_at;
 const volatile __u32 cancel_timer_at;
 const volatile __u32 waking_pid_at;
 const volatile __u32 cpuid_function_at, cpuid_index_at;
+/* In struct kvm_vcpu and struct kvm; used only where BTF tells them. */
+const volatile __u32 vcpu_kvm_at, kvm_max_at;
+const volatile __u32 kvm_override_at;	/* 0: each VM has a maximum of its own */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -91,6 +94,7 @@ static __always_inline void tell(struct halting *thread)
 		.vector = thread->vector,
 		.switches = thread->switches,
 		.limit = thread->limit,
+		.maximum = thread->maximum,
 	};
 
 	emit(&record);
@@ -120,6 +124,38 @@ int kvm_entry(void *ctx)
 	thread->slept_at_ns = 0;
 	thread->woken_at_ns = 0;
 	return 0;
+}
+
+/* Attached where BTF tells the fields above. Its first argument is the vCPU. */
+SEC("raw_tracepoint/kvm_entry")
+int kvm_entry_vcpu(__u64 *ctx)
+{
+	struct halting *thread = this_thread();
+
+	if (thread)
+		thread->kvm_vcpu = ctx[0];
+	return 0;
+}
+
+/* As kvm_vcpu_max_halt_poll_ns() reads it. */
+static __always_inline void note_maximum(struct halting *thread)
+{
+	__u64 kvm;
+	__u32 maximum;
+	__u8 own = 1;
+
+	if (!thread->kvm_vcpu ||
+	    bpf_probe_read_kernel(&kvm, sizeof(kvm), (void *)(thread->kvm_vcpu + vcpu_kvm_at)))
+		return;
+	if (kvm_override_at &&
+	    bpf_probe_read_kernel(&own, sizeof(own), (void *)(kvm + kvm_override_at)))
+		return;
+	if (bpf_probe_read_kernel(&maximum, sizeof(maximum), (void *)(kvm + kvm_max_at)))
+		return;
+	thread->maximum = maximum;
+	thread->flags |= HALT_MAXIMUM;
+	if (own)
+		thread->flags |= HALT_OWN;
 }
 
 /* Only of the series halt-polling: vcpu_id, limit, why, deadline. A halt begins. */
@@ -173,6 +209,7 @@ int kvm_vcpu_wakeup(__u64 *ctx)
 		thread->flags |= HALT_WAITED;
 	if (ctx[2] & 0xff)
 		thread->flags |= HALT_VALID;
+	note_maximum(thread);
 	/* Armed since a halt long ago: only what was armed before this one began. */
 	thread->deadline_at_ns = thread->deadline_ns;
 	if (thread->deadline_ns > thread->ended_ns - thread->ns)

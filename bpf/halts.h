@@ -21,6 +21,8 @@
 #define HALT_CHANGED	(1u << 2)	/* KVM spoke of its limit: old, new */
 #define HALT_DEADLINE	(1u << 3)	/* the vCPU's timer was armed */
 #define HALT_LIMIT	(1u << 4)	/* KVM said for how long it polls at most */
+#define HALT_MAXIMUM	(1u << 5)	/* it was read whose maximum is in force … */
+#define HALT_OWN	(1u << 6)	/* … the VM's own: maximum */
 
 /* Of enum kvm_halt_poll_why: nothing is polled for, and a timer is, whatever the limit is. */
 #define POLL_WHY_NONE		0
@@ -44,6 +46,8 @@ struct record {
 	__u32 vector;		/* first interrupt after the halt; 0: none was seen */
 	__u32 switches;		/* of the thread, since the last record */
 	__u32 limit;		/* in ns, as told before the halt */
+	__u32 maximum;		/* in ns, of the VM */
+	__u32 pad;
 };
 
 /* A vCPU's thread. */
@@ -56,6 +60,7 @@ struct halting {
 	__u64 timer;		/* address of its timer, once seen */
 	__u64 deadline_ns;	/* 0: not armed */
 	__u64 deadline_at_ns;	/* what deadline_ns was when the halt began */
+	__u64 kvm_vcpu;		/* address of KVM's vCPU; 0: not known */
 	__u32 tgid;
 	__u32 flags;
 	__u32 old;
@@ -64,6 +69,8 @@ struct halting {
 	__u32 switches;
 	__u32 vcpu;
 	__u32 limit;
+	__u32 maximum;
+	__u32 pad;
 };
 
 /* Slots of the `state` array. */

@@ -2,6 +2,8 @@
 //! Are all halts recorded, are the rules of KVM and of guests replayed as they are, and does a
 //! prediction come true?
 
+mod mixed;
+
 use crate::support::{host_spec, kernel, pair, text, tools, workload, Measured, PATIENCE};
 use assert_cmd::Command;
 use paratick_bench::tune::{self, Load};

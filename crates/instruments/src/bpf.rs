@@ -130,6 +130,16 @@ fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {
     Ok(())
 }
 
+/// Attaches to the raw tracepoint of an event another program than the one of its name.
+pub fn attach_raw(ebpf: &mut Ebpf, name: &str, event: &str) -> Result<()> {
+    let Some(Program::RawTracePoint(program)) = ebpf.program_mut(name) else {
+        bail!("there is no raw tracepoint {name} in the object");
+    };
+    program.load()?;
+    program.attach(event)?;
+    Ok(())
+}
+
 /// Attaches to the beginning of a function of the kernel the program of its name; returns once no
 /// CPU will be interrupted for it any more.
 pub fn probe(ebpf: &mut Ebpf, function: &str) -> Result<()> {

@@ -6,6 +6,7 @@
 //! row in [`table`]: by its name any agent starts and reads it for the machine.
 
 mod bpf;
+mod btf;
 mod clock;
 pub mod cycle;
 pub mod exits;

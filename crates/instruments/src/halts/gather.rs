@@ -2,15 +2,17 @@
 //! From records to the halts of each vCPU.
 
 use super::raw::{
-    Record, HALT_CHANGED, HALT_DEADLINE, HALT_LIMIT, HALT_VALID, HALT_WAITED, RECORD_HALT,
-    RECORD_MARK,
+    Record, HALT_CHANGED, HALT_DEADLINE, HALT_LIMIT, HALT_MAXIMUM, HALT_OWN, HALT_VALID,
+    HALT_WAITED, RECORD_HALT, RECORD_MARK,
 };
 use crate::facts::raw::{MARKER_CLOSE, MARKER_OPEN};
 use paratick_core::{
     cycle,
-    halts::{fill_limits, Halt, Halts, Rule, Side, Traced, VcpuHalts, Waker},
+    halts::{
+        fill_limits, traced_maximum, Halt, Halts, Maximum, Rule, Side, Traced, VcpuHalts, Waker,
+    },
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Recorded<'a> {
     /// CLOCK_MONOTONIC.
@@ -65,6 +67,11 @@ pub fn gather(recorded: &Recorded) -> Halts {
         vcpu.halts.push(halt);
     }
     let mut vcpus: Vec<_> = vcpus.into_values().collect();
+    let read = maxima(halts());
+    for vm in vcpus.chunk_by_mut(|one, next| one.process == next.process) {
+        let read = vm[0].process.and_then(|process| read.get(&process));
+        tell_maximum(vm, read);
+    }
     for vcpu in &mut vcpus {
         fill_limits(vcpu);
         vcpu.halts.iter_mut().for_each(poll_no_longer_than_allowed);
@@ -93,6 +100,31 @@ fn windows(recorded: &Recorded) -> BTreeMap<u32, Span> {
         }
     }
     windows
+}
+
+/// Of each VM, all maxima that were read.
+fn maxima<'a>(halts: impl Iterator<Item = &'a Record>) -> BTreeMap<u32, BTreeSet<Option<u32>>> {
+    let mut read: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for record in halts.filter(|record| record.flags & HALT_MAXIMUM != 0) {
+        let own = (record.flags & HALT_OWN != 0).then_some(record.maximum);
+        read.entry(record.tgid).or_default().insert(own);
+    }
+    read
+}
+
+/// What was read of one VM, none being the module's maximum, or else what its traces tell.
+fn tell_maximum(vm: &mut [VcpuHalts], read: Option<&BTreeSet<Option<u32>>>) {
+    let one = read.map(|read| (read.first().copied().flatten(), read.len()));
+    let (rule, maximum) = match (one, vm[0].rule) {
+        // It was changed meanwhile.
+        (Some((_, 2..)), _) => (None, Maximum::Unknown),
+        (Some((own, _)), rule) => (rule, own.map_or(Maximum::Module, Maximum::Own)),
+        (None, Some(rule)) => (Some(rule), traced_maximum(vm.iter(), rule)),
+        (None, None) => (None, Maximum::Unknown),
+    };
+    for vcpu in vm {
+        (vcpu.rule, vcpu.maximum) = (rule, maximum);
+    }
 }
 
 /// A timer that is due by so much when a halt ends has ended it.

@@ -3,6 +3,7 @@
 
 use crate::{
     bpf::{self, Field},
+    btf::Btf,
     told,
     tracefs::Tracefs,
 };
@@ -44,8 +45,24 @@ pub fn load() -> Result<Ebpf> {
     let tracefs = Tracefs::open().context("halts cannot be recorded")?;
     let events = tracefs.present(EVENTS).context("halts cannot be recorded")?;
     let timers = told::timers().context("deadlines cannot be recorded")?;
-    let offsets = bpf::field_offsets(&tracefs, FIELDS)?;
+    let mut offsets = bpf::field_offsets(&tracefs, FIELDS)?;
+    let maximum = Btf::of_module("kvm").and_then(|btf| maximum(&btf));
+    offsets.extend(maximum.iter().flatten());
     let mut ebpf = bpf::load(OBJECT, &offsets, &timers).context("halts cannot be recorded")?;
     bpf::attach(&mut ebpf, events)?;
+    if maximum.is_some() {
+        bpf::attach_raw(&mut ebpf, "kvm_entry_vcpu", "kvm_entry")?;
+    }
     Ok(ebpf)
+}
+
+/// Where a VM's own maximum is; none where it cannot be read.
+fn maximum(btf: &Btf) -> Option<[(&'static str, u32); 3]> {
+    // Before 5.10 it begins with the vCPU's number.
+    btf.begins_with("kvm_entry", "kvm_vcpu").then_some(())?;
+    Some([
+        ("vcpu_kvm_at", btf.offset("kvm_vcpu", "kvm")?),
+        ("kvm_max_at", btf.offset("kvm", "max_halt_poll_ns")?),
+        ("kvm_override_at", btf.offset("kvm", "override_halt_poll_ns").unwrap_or(0)),
+    ])
 }

@@ -2,7 +2,7 @@
 
 use super::{gather::*, raw::*, *};
 use crate::facts::raw::{MARKER_CLOSE, MARKER_OPEN};
-use paratick_core::halts::{Halt, Traced, Waker};
+use paratick_core::halts::{Halt, Maximum, Traced, Waker};
 
 const VM: u32 = 40;
 
@@ -122,6 +122,50 @@ fn vcpus_of_several_guests_are_kept_apart() {
     let found: Vec<_> =
         halts.vcpus.iter().map(|vcpu| (vcpu.process, vcpu.vcpu, vcpu.halts.len())).collect();
     assert_eq!(found, [(Some(VM), 0, 2), (Some(VM), 1, 1), (Some(50), 0, 1)]);
+}
+
+#[test]
+fn each_vm_has_the_maximum_that_was_read_of_it() {
+    let read = |tgid, flags, maximum, at| Record {
+        tgid,
+        flags: HALT_VALID | flags,
+        maximum,
+        ..halted(at, 10)
+    };
+    let (module, own) = (HALT_MAXIMUM, HALT_MAXIMUM | HALT_OWN);
+    let records = [
+        // Before its first entry nothing is read.
+        read(40, 0, 0, 2_000),
+        read(40, own, 50_000, 3_000),
+        Record { vcpu: 1, ..read(40, own, 50_000, 4_000) },
+        read(50, module, 7, 2_000),
+        read(50, module, 8, 3_000),
+        read(60, own, 50_000, 2_000),
+        read(60, own, 60_000, 3_000),
+        read(70, module, 0, 2_000),
+        read(70, own, 0, 3_000),
+    ];
+    let rule = Some(Rule::Host(HostRule::DEFAULT));
+    let halts = gather(&Recorded { begun_ns: 1_000, ended_ns: 100_000, rule, records: &records });
+    let found: Vec<_> = halts.vcpus.iter().map(|vcpu| (vcpu.maximum, vcpu.rule)).collect();
+    // What changed meanwhile is no rule.
+    let changed = (Maximum::Unknown, None);
+    let first = (Maximum::Own(50_000), rule);
+    assert_eq!(found, [first, first, (Maximum::Module, rule), changed, changed]);
+    let max = |vcpu: usize| halts.vcpus[vcpu].in_force().map(Rule::max);
+    assert_eq!([max(0), max(2), max(3)], [Some(50_000), Some(200_000), None]);
+}
+
+#[test]
+fn where_no_maximum_was_read_the_trace_of_all_vcpus_tells_it() {
+    let grown =
+        Record { flags: HALT_VALID | HALT_CHANGED, new: 10_000, ..halted(900_000, 250_000) };
+    let records = [grown, Record { vcpu: 1, ..halted(950_000, 10) }];
+    let rule = Some(Rule::Host(HostRule::DEFAULT));
+    let of = |rule| gather(&Recorded { begun_ns: 1, ended_ns: 1_000_000, rule, records: &records });
+    let traced = Maximum::Traced { least: 250_001, most: None };
+    assert!(of(rule).vcpus.iter().all(|vcpu| vcpu.maximum == traced));
+    assert!(of(None).vcpus.iter().all(|vcpu| vcpu.maximum == Maximum::Unknown));
 }
 
 #[test]
