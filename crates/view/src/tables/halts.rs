@@ -128,7 +128,7 @@ pub fn vms(vms: &[Vm], cost: u32) -> Table {
     for vm in vms.iter().filter(|vm| vm.maximum.is_own()) {
         let sums = match vm.maximum.is_exact() {
             true => "",
-            false => " How long that is, is not known: no cost above has it in.",
+            false => " How long it is, is not known: the rules' costs are without this VM.",
         };
         table.note(format!(
             "VM {} has its own maximum: the module's has no effect on it.{sums}",
