@@ -49,6 +49,7 @@
 #define FACT_REFLECTED	(1u << 17)	/* … and handed to its own hypervisor */
 #define FACT_VMGEXIT	(1u << 18)	/* the guest itself told why (SEV-ES) */
 #define FACT_VALUE	(1u << 19)	/* whether an APIC register was written 0 is known */
+#define FACT_MANY	(1u << 20)	/* too many details to keep them apart */
 #define FACT_TICK	(1u << 31)	/* not an exit: a virtual tick, reason = what */
 
 /* The timers whose functions the loader looks up, in this order. */

@@ -7,9 +7,6 @@
 
 #include "bpf.h"
 
-#define NOISE_THREADS	4096
-/* VMs of which records can be lost, each with a count of its own. */
-#define NOISE_VMS	1024
 /* Bytes of the ring: some 120 000 exits. */
 #define NOISE_RING	0x1000000
 
@@ -47,7 +44,6 @@ struct absence {
 
 /* Slots of the `state` array. */
 enum {
-	NOISE_LOST,		/* records that found no room, and threads */
 	NOISE_EXITS,		/* of threads that are known */
 	NOISE_AUDITED,		/* exits in the audited window */
 	NOISE_OPEN,		/* whether that is open */

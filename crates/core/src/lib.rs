@@ -19,6 +19,7 @@ pub mod latency_program;
 pub mod mode;
 pub mod model;
 pub mod noise;
+pub mod observed;
 pub mod pcpu;
 pub mod reason;
 pub mod results;

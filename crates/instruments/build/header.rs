@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a C header to Rust, so that what both sides share is written once.
 //!
-//! Only what bpf/exits.h needs is understood; all else panics, and with it the build.
+//! Only what our headers need is understood; all else panics, and with it the build.
 
-/// Numbers become `u32` constants, structs `repr(C)` structs of plain integers.
+/// Numbers become `u32` constants, structs `repr(C)` structs of plain integers, and of each other.
 pub fn to_rust(header: &str) -> String {
     let (mut rust, mut rest) = (String::new(), String::new());
     for line in without_comments(header).lines() {
@@ -60,17 +60,25 @@ fn number(text: &str) -> u32 {
 }
 
 fn structure(name: &str, body: &str) -> String {
-    let name = name[..1].to_uppercase() + &name[1..];
-    let (mut fields, mut size) = (String::new(), 0);
+    let type_of = |name: &str| name[..1].to_uppercase() + &name[1..];
+    let name = type_of(name);
+    let (mut fields, mut sizes) = (String::new(), Vec::new());
     for field in body.split(';').map(str::trim).filter(|field| !field.is_empty()) {
-        let (kind, field) = match field.split_once(' ') {
-            Some(("__u32", field)) => ("u32", field),
-            Some(("__u64", field)) => ("u64", field),
+        let (kind, field) = match field.split(' ').collect::<Vec<_>>()[..] {
+            ["__u32", field] => ("u32".into(), field),
+            ["__u64", field] => ("u64".into(), field),
+            // Of another header, whose Rust is in scope.
+            ["struct", other, field] => (type_of(identifier(other)), field),
             _ => panic!("not an integer of struct {name}: {field}"),
         };
-        size += if kind == "u32" { 4 } else { 8 };
+        let (field, kind) = match field.strip_suffix(']').and_then(|field| field.split_once('[')) {
+            Some((field, length)) => (field, format!("[{kind}; {}]", number(length))),
+            None => (field, kind),
+        };
+        sizes.push(format!("size_of::<{kind}>()"));
         fields += &format!("    pub {}: {kind},\n", identifier(field));
     }
+    let size = sizes.join(" + ");
     format!(
         "#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,13 +102,15 @@ mod tests {
 struct key {\n\t__u64 total;\t/* all */\n\t__u32 a;\n\t__u32 b;\n};
 enum {\n\tONE,\n\tTWO,\n};\n#endif\n";
         let rust = to_rust(header);
+        let nested = to_rust("struct a {\n\tstruct key k;\n\t__u64 all[32];\n};\n");
+        assert!(nested.contains("pub k: Key,\n    pub all: [u64; 32],"), "{nested}");
         for line in [
             "pub const LEAF: u32 = 0x50;",
             "pub const MOST: u32 = 0x28;",
             "pub const FACT_A: u32 = 0x80000000;",
             "pub const TWO: u32 = 0x1;",
             "pub struct Key {\n    pub total: u64,\n    pub a: u32,\n    pub b: u32,\n}",
-            "size_of::<Key>() == 16",
+            "size_of::<Key>() == size_of::<u64>() + size_of::<u32>() + size_of::<u32>()",
         ] {
             assert!(rust.contains(line), "{line}: {rust}");
         }
@@ -112,7 +122,7 @@ enum {\n\tONE,\n\tTWO,\n};\n#endif\n";
             "#define A 1.5\n",
             "#define A (1 << 2)\n",
             "struct key { int a; };",
-            "struct key { __u32 a[2]; };",
+            "struct key { __u32 a[N]; };",
             "enum { A = 3 };",
             "union { __u32 a; };",
             "int a;",

@@ -13,8 +13,8 @@ use std::{
 const WARNINGS: [&str; 3] = ["-Wall", "-Werror", "-Wno-unused-variable"];
 
 /// BPF programs, each with a header that user space shares.
-const SHARED: [&str; 9] =
-    ["exits", "halts", "noise", "osnoise", "pcpus", "polls", "steps", "timerlat", "timers"];
+const SHARED: [&str; 10] =
+    ["exits", "halts", "noise", "osnoise", "pcpus", "polls", "steps", "timerlat", "timers", "vcpu"];
 
 fn main() {
     let sources = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../bpf");

@@ -5,10 +5,13 @@ use crate::{probes, tracefs::Tracefs};
 use anyhow::{bail, Context, Result};
 use aya::{
     maps::{Array, MapData, RingBuf},
-    programs::Program,
+    programs::{Program, TracePoint},
     Ebpf, EbpfLoader, Pod,
 };
-use std::mem::size_of;
+use std::{
+    mem::size_of,
+    os::fd::{AsFd, AsRawFd},
+};
 
 /// A variable of a BPF program, and the field of a tracepoint whose offset it holds: tracepoint,
 /// field, size in bytes.
@@ -87,6 +90,21 @@ pub fn check_lost(ebpf: &Ebpf, slot: u32, what: &str, hint: &str) -> Result<()> 
         0 => Ok(()),
         lost => bail!("{lost} {what} found no room in the recording\nhint: {hint}"),
     }
+}
+
+/// How often the program of a tracepoint did not run because another one was running on that CPU.
+pub fn missed(ebpf: &Ebpf, name: &str) -> Result<u64> {
+    let program = ebpf.program(name).with_context(|| format!("no BPF program {name}"))?;
+    let program: &TracePoint = program.try_into()?;
+    let fd = program.fd()?.as_fd().as_raw_fd();
+    let info = fs_err::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
+    info.lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))
+        .and_then(|value| value.trim().parse().ok())
+        .context(
+            "whether exits were missed is not known: no recursion_misses in fdinfo\n\
+             hint: Linux 5.12 or newer is needed",
+        )
 }
 
 /// Where each field is in this kernel's tracepoints.

@@ -5,6 +5,7 @@
 //! they mean.  It implements [`Instrument`], whose reading is a type of `paratick_core`, and has a
 //! row in [`table`]: by its name any agent starts and reads it for the machine.
 
+mod away;
 mod bpf;
 mod btf;
 mod clock;
@@ -28,9 +29,11 @@ mod told;
 mod tracefs;
 mod tsc_offsets;
 mod untold;
+pub mod vcpus;
 
 pub use table::Instruments;
 pub use tracefs::end_traces;
+pub use untold::exits as exits_by_kvm;
 
 use anyhow::Result;
 use serde::{de::DeserializeOwned, Serialize};

@@ -4,13 +4,13 @@
 use crate::{
     cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
     osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, steps::StepRecorder,
-    timerlat::TimerlatRecorder, timers::TimerRecorder, Instrument,
+    timerlat::TimerlatRecorder, timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 11] = [
+const TABLE: [(&str, Start); 12] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<IdleCounter>(),
@@ -22,6 +22,7 @@ const TABLE: [(&str, Start); 11] = [
     row::<StepRecorder>(),
     row::<TimerlatRecorder>(),
     row::<TimerRecorder>(),
+    row::<VcpuCounter>(),
 ];
 
 type Start = fn() -> Result<Box<dyn Running>>;

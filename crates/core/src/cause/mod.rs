@@ -121,6 +121,8 @@ impl Facts {
     pub const VMGEXIT: Facts = Facts(1 << 18);
     /// Whether an APIC's register was written 0 is known.
     pub const VALUE: Facts = Facts(1 << 19);
+    /// The detail and the other facts were left out: the vCPU has too many of them.
+    pub const MANY: Facts = Facts(1 << 20);
     /// Not an exit, but something about a virtual tick.
     pub const TICK: Facts = Facts(1 << 31);
 

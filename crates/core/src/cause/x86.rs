@@ -40,6 +40,9 @@ impl Noted {
         if self.has(Facts::REFLECTED) {
             return Cause::Nested;
         }
+        if self.has(Facts::MANY) {
+            return Cause::Other;
+        }
         if self.has(Facts::APIC_REGISTER) {
             return self.apic_register(self.detail, self.has(Facts::WRITE)).unwrap_or(Cause::Io);
         }
@@ -70,7 +73,9 @@ impl Noted {
     /// None where the reason says all that is known.
     pub fn about(&self) -> Option<About> {
         let detail = self.detail;
-        let text = if self.has(Facts::MSR) {
+        let text = if self.has(Facts::MANY) {
+            "too many to keep apart".into()
+        } else if self.has(Facts::MSR) {
             // No index has more bits.
             reason::msr_name(detail as u32)
         } else if self.has(Facts::APIC_REGISTER) {

@@ -83,7 +83,7 @@ impl Instrument for ExitCounter {
 
 impl ExitCounter {
     fn check_complete(&self) -> Result<()> {
-        let missed = self.programs.missed()?;
+        let missed = bpf::missed(&self.programs.ebpf, "kvm_exit")?;
         let lost = bpf::state(&self.programs.ebpf, STATE_LOST)?;
         if missed != 0 || lost != 0 {
             bail!(

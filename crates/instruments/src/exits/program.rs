@@ -7,8 +7,7 @@ use crate::{
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
-use aya::{programs::TracePoint, Ebpf};
-use std::os::fd::{AsFd, AsRawFd};
+use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
@@ -25,7 +24,6 @@ pub fn events() -> impl Iterator<Item = &'static (&'static str, bool)> {
     told::EVENTS.iter().chain(OWN_EVENTS)
 }
 
-const EXIT_PROGRAM: &str = "kvm_exit";
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
 
 #[rustfmt::skip]
@@ -52,20 +50,5 @@ impl Programs {
         let mut ebpf = told::load(&tracefs, OBJECT, &fields).context("exits cannot be counted")?;
         bpf::attach(&mut ebpf, tracefs.present(events())?)?;
         Ok(Programs { ebpf, ticks })
-    }
-
-    /// Exits whose program did not run because another one was running on that CPU.
-    pub fn missed(&self) -> Result<u64> {
-        let program: &TracePoint =
-            self.ebpf.program(EXIT_PROGRAM).context("no program that counts exits")?.try_into()?;
-        let fd = program.fd()?.as_fd().as_raw_fd();
-        let info = fs_err::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
-        info.lines()
-            .find_map(|line| line.strip_prefix("recursion_misses:"))
-            .and_then(|value| value.trim().parse().ok())
-            .context(
-                "whether exits were missed is not known: no recursion_misses in fdinfo\n\
-                 hint: Linux 5.12 or newer is needed",
-            )
     }
 }

@@ -49,6 +49,7 @@ fn the_facts_are_those_of_the_c_header() {
         (FACT_REFLECTED, Facts::REFLECTED),
         (FACT_VMGEXIT, Facts::VMGEXIT),
         (FACT_VALUE, Facts::VALUE),
+        (FACT_MANY, Facts::MANY),
         (FACT_TICK, Facts::TICK),
     ];
     for (bit, fact) in facts {

@@ -5,23 +5,23 @@
 //! bpf/noise.bpf.c makes a record of each; [`gather`] makes absences of the records.
 
 mod gather;
-mod program;
-mod raw;
+pub(crate) mod raw;
 
 use crate::{
+    away::Programs,
     bpf::{self, Records},
     clock, tsc_offsets, untold, Instrument,
 };
-use anyhow::{Context, Result};
-use aya::maps::HashMap;
+use anyhow::Result;
 use gather::gather;
 use paratick_core::noise::{mark_ticks, Audit, Clock, HostNoise, Instant};
-use program::Programs;
 use raw::{
-    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LOST,
-    NOISE_OPEN, NOISE_WANTED,
+    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_OPEN,
+    NOISE_WANTED,
 };
-use std::{collections::BTreeMap, thread::sleep, time::Duration};
+use std::{thread::sleep, time::Duration};
+
+const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
 /// So many steps an exit is awaited that closes the audited window.
 const PATIENCE: u32 = 100;
@@ -40,7 +40,7 @@ impl Instrument for NoiseRecorder {
     type Reading = HostNoise;
 
     fn start() -> Result<NoiseRecorder> {
-        let mut programs = Programs::load()?;
+        let mut programs = Programs::load(OBJECT)?;
         let records = Records::of(&mut programs.ebpf)?;
         bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
         let exits_before = untold::exits();
@@ -55,11 +55,13 @@ impl Instrument for NoiseRecorder {
         self.drain()?;
         let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
         mark_ticks(&mut absences);
+        let mut lost = self.programs.lost()?;
+        lost.retain(|_, exits| *exits > 0);
         Ok(HostNoise {
             clock: Clock { begin: self.begun, end: clock::with_tsc() },
             tsc_offsets: tsc_offsets::read(),
             exits,
-            lost: self.lost()?,
+            lost,
             exits_by_kvm: untold::exits()
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
@@ -72,20 +74,6 @@ impl Instrument for NoiseRecorder {
 }
 
 impl NoiseRecorder {
-    /// By VM; 0 is for those of which there is no count.
-    fn lost(&self) -> Result<BTreeMap<u32, u64>> {
-        let ebpf = &self.programs.ebpf;
-        let map = ebpf.map("lost_of").context("no BPF map lost_of")?;
-        let map: HashMap<_, u32, u64> = HashMap::try_from(map)?;
-        let mut lost: BTreeMap<u32, u64> = map.iter().collect::<Result<_, _>>()?;
-        let all = bpf::state(ebpf, NOISE_LOST)?;
-        let others = all.saturating_sub(lost.values().sum());
-        if others > 0 {
-            lost.insert(0, others);
-        }
-        Ok(lost)
-    }
-
     /// Ends the window in which an emulator counts the same exits.  None if no vCPU makes one now,
     /// or made one before.
     fn audit(&mut self) -> Result<Option<Audit>> {

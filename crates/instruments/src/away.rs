@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The BPF programs that record absences, in this kernel.
+//! The BPF programs of bpf/away.h in this kernel: where each vCPU's thread is between an exit and
+//! the next entry.
 
 use crate::{
     bpf::{self, Field},
@@ -8,12 +9,12 @@ use crate::{
     tracefs::Tracefs,
 };
 use anyhow::{Context, Result};
-use aya::Ebpf;
-
-const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
+use aya::{maps::HashMap, Ebpf};
+use std::collections::BTreeMap;
 
 /// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
 const EVENTS: &[(&str, bool)] = &[
+    ("sched/sched_process_exit", true),
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),
     ("sched/sched_wakeup", true),
@@ -52,13 +53,23 @@ pub struct Programs {
 }
 
 impl Programs {
-    pub fn load() -> Result<Programs> {
+    /// `object` is of a program that includes the header.
+    pub fn load(object: &[u8]) -> Result<Programs> {
         const WHAT: &str = "the time that exits take cannot be recorded";
         let tracefs = Tracefs::open().context(WHAT)?;
         let events = tracefs.present(told::EVENTS.iter().chain(EVENTS)).context(WHAT)?;
-        let mut ebpf = told::load(&tracefs, OBJECT, FIELDS).context(WHAT)?;
+        let mut ebpf = told::load(&tracefs, object, FIELDS).context(WHAT)?;
+        // For VMs that find no place of their own.
+        let vms: &mut _ = ebpf.map_mut("vms").context("no BPF map vms")?;
+        HashMap::<_, u32, u64>::try_from(vms)?.insert(0, 0, 0)?;
         let sees_run = function_address(RUN)?.is_some() && bpf::probe(&mut ebpf, RUN).is_ok();
         bpf::attach(&mut ebpf, events)?;
         Ok(Programs { ebpf, sees_run })
+    }
+
+    /// How many exits of each VM whose vCPUs made one found no room; 0 is for VMs without a place.
+    pub fn lost(&self) -> Result<BTreeMap<u32, u64>> {
+        let map = self.ebpf.map("vms").context("no BPF map vms")?;
+        Ok(HashMap::<_, u32, u64>::try_from(map)?.iter().collect::<Result<_, _>>()?)
     }
 }

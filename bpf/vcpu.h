@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What vcpu.bpf.c shares with user space; see exits.h for what may stand here.
+ */
+#ifndef PARATICK_VCPU_H
+#define PARATICK_VCPU_H
+
+#include "exits.h"
+#include "noise.h"
+
+#define MAX_VCPUS	32768
+#define MAX_LIVE_VMS	16384
+/* Of exits, of all vCPUs together; and of one, before details are left out. */
+#define MAX_KINDS	65536
+#define KINDS_OF_ONE	512
+
+/* Each bucket of a histogram ends at twice the last one's end, the first at 128 ns. */
+#define BUCKETS		32
+#define FIRST_BUCKET	7
+
+/* Where a vCPU's thread is; the first is no part of an absence. */
+enum {
+	IN_GUEST,
+	IN_KVM,
+	IN_VMM,
+	BLOCKED,
+	WAITING,
+	INTERRUPTED,
+};
+
+struct vcpu {
+	struct thread noted;
+	struct absence absence;
+	__u64 since_ns;		/* it is in this state */
+	__u64 longest_ns;	/* of its waits, in this absence */
+	__u64 exits;		/* so far; the last may not have ended */
+	__u64 lost;		/* of those, by vcpu.bpf.c */
+	__u32 state;
+	__u32 paused;		/* the state to go on in after the thread was off its CPU */
+	__u32 beneath;		/* the state that an interrupt has interrupted */
+	__u32 depth;		/* of interrupts */
+	__u32 busy;		/* its state changes: an interrupt now must not change it */
+	__u32 kinds;		/* of its exits, so far */
+};
+
+/* Exits of one thread, and so never counted on two CPUs at a time. */
+struct kind {
+	__u32 pid;
+	__u32 tgid;
+	__u32 vcpu;
+	__u32 isa;
+	__u32 reason;
+	__u32 facts;		/* as in exits.h, and so the detail */
+	__u64 detail;
+};
+
+struct spent {
+	__u64 count;
+	__u64 kvm_ns;
+	__u64 vmm_ns;
+	__u64 blocked_ns;
+	__u64 waited_ns;
+	__u64 interrupted_ns;
+	__u64 last_ns;		/* when the last one ended; CLOCK_MONOTONIC */
+	__u64 took[32];		/* BUCKETS: so many of which length, from exit to entry */
+};
+
+#endif

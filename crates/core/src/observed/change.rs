@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What two looks at a machine's VMs differ in: by the VMs' names, and by cause.
+
+use super::{sum, Observed, Vm};
+use crate::cause::Cause;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    schema: &'static str,
+    pub vms: Vec<VmChange>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmChange {
+    pub name: String,
+    pub causes: Vec<CauseChange>,
+}
+
+/// None: the VM was not there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CauseChange {
+    /// None: of all causes.
+    pub cause: Option<Cause>,
+    pub before: Option<Rate>,
+    pub after: Option<Rate>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rate {
+    pub exits_per_second: f64,
+    /// KVM, VMM and interrupts, as a share of one CPU.
+    pub cpu: f64,
+    pub steal: f64,
+    pub mean_ns: Option<u64>,
+}
+
+/// VMs of one name, such as one that was started again.
+type Side<'a> = BTreeMap<&'a str, Vec<&'a Vm>>;
+
+impl Change {
+    pub fn of(before: &Observed, after: &Observed) -> Change {
+        let (before, after) = (by_name(before), by_name(after));
+        let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+        let vms = names.into_iter().map(|name| {
+            let sides = [&before, &after].map(|side| side.get(name).map_or(&[][..], Vec::as_slice));
+            VmChange { name: name.into(), causes: causes(sides) }
+        });
+        Change { schema: "paratick-exits-change/1", vms: vms.collect() }
+    }
+}
+
+fn by_name(seen: &Observed) -> Side<'_> {
+    let mut side = Side::new();
+    for vm in &seen.vms {
+        side.entry(&vm.name).or_default().push(vm);
+    }
+    side
+}
+
+fn causes([before, after]: [&[&Vm]; 2]) -> Vec<CauseChange> {
+    let exits = before.iter().chain(after).flat_map(|vm| &vm.exits);
+    let causes: BTreeSet<Cause> = exits.map(|exits| exits.kind.cause).collect();
+    let causes = causes.into_iter().map(Some).chain([None]);
+    let row = |cause| CauseChange { cause, before: rate(before, cause), after: rate(after, cause) };
+    causes.map(row).collect()
+}
+
+fn rate(vms: &[&Vm], cause: Option<Cause>) -> Option<Rate> {
+    let ns = vms.iter().map(|vm| vm.ns).sum::<u64>().max(1) as f64;
+    let exits = vms.iter().flat_map(|vm| &vm.exits);
+    let spent = sum(exits.filter(|exits| cause.is_none_or(|cause| exits.kind.cause == cause)));
+    (!vms.is_empty()).then(|| Rate {
+        exits_per_second: spent.count as f64 * 1e9 / ns,
+        cpu: spent.cpu_ns() as f64 / ns,
+        steal: spent.steal_ns as f64 / ns,
+        mean_ns: spent.mean_ns(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::tests::{exits, observed, vm};
+
+    #[test]
+    fn vms_are_compared_by_name_and_one_that_was_started_again_is_one() {
+        let arm = |count| exits(0, Cause::Arm, "TSC_DEADLINE", count);
+        let before = observed(vec![vm("web", 7, vec![arm(20)]), vm("old", 8, vec![arm(1)])]);
+        let halt = exits(0, Cause::Halt, "hlt", 4);
+        let after = observed(vec![vm("web", 9, vec![arm(30)]), vm("web", 10, vec![arm(10), halt])]);
+        let change = Change::of(&before, &after);
+        let names: Vec<&str> = change.vms.iter().map(|vm| vm.name.as_str()).collect();
+        assert_eq!(names, ["old", "web"]);
+        let rates = |vm: &VmChange| -> Vec<_> {
+            let rate = |rate: &Option<Rate>| rate.map(|rate| rate.exits_per_second);
+            vm.causes.iter().map(|one| (one.cause, rate(&one.before), rate(&one.after))).collect()
+        };
+        assert_eq!(rates(&change.vms[0])[0], (Some(Cause::Arm), Some(0.5), None));
+        assert_eq!(
+            rates(&change.vms[1]),
+            [
+                (Some(Cause::Arm), Some(10.0), Some(10.0)),
+                (Some(Cause::Halt), Some(0.0), Some(1.0)),
+                (None, Some(10.0), Some(11.0)),
+            ]
+        );
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From what bpf/vcpu.bpf.c counted to exits by VM, vCPU and cause.  Pure.
+
+use super::raw::{
+    self, Vcpu, BLOCKED, INTERRUPTED, IN_GUEST, IN_KVM, IN_VMM, KINDS_OF_ONE, WAITING,
+};
+use crate::facts::{explain, raw::FACT_MANY};
+use paratick_core::observed::{self, Counted, Exits, Spent};
+use std::collections::BTreeMap;
+
+/// The vCPUs' threads, and then their counts: in this order.
+pub struct Snapshot {
+    pub threads: BTreeMap<u32, Vcpu>,
+    pub counts: BTreeMap<raw::Kind, raw::Spent>,
+    pub lost: BTreeMap<u32, u64>,
+    pub now_ns: u64,
+}
+
+impl Snapshot {
+    /// By the process of each VM.
+    pub fn gather(&self) -> BTreeMap<u32, Counted> {
+        let mut vms: BTreeMap<u32, Counted> = BTreeMap::new();
+        let mut exits: BTreeMap<(u32, u32, observed::Kind), Spent> = BTreeMap::new();
+        let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
+        for (kind, spent) in &self.counts {
+            *ended.entry(kind.pid).or_default() += spent.count;
+            let vm = vms.entry(kind.tgid).or_default();
+            vm.last_ns = vm.last_ns.max(spent.last_ns);
+            *exits.entry(named(kind)).or_default() += &of(spent);
+        }
+        for (pid, thread) in &self.threads {
+            let ended = ended.get(pid).copied().unwrap_or(0) + thread.lost;
+            // If it has ended since, it is among the counts, which were read later.
+            if thread.state != IN_GUEST && ended < thread.exits {
+                let kind = self.kind(*pid, thread);
+                *exits.entry(named(&kind)).or_default() += &self.open(thread);
+            }
+        }
+        for ((process, vcpu, kind), spent) in exits {
+            let vm = vms.entry(process).or_default();
+            vm.exits.push(Exits { vcpu, kind, spent });
+        }
+        for (process, lost) in &self.lost {
+            if *process != 0 {
+                vms.entry(*process).or_default().lost = *lost;
+            }
+        }
+        vms
+    }
+
+    /// Where the exit of a thread will be counted.
+    fn kind(&self, pid: u32, thread: &Vcpu) -> raw::Kind {
+        let kind = raw::Kind {
+            pid,
+            tgid: thread.absence.tgid,
+            vcpu: thread.absence.vcpu,
+            isa: thread.absence.isa,
+            reason: thread.noted.reason,
+            facts: thread.noted.facts,
+            detail: thread.noted.detail,
+        };
+        let full = thread.kinds >= KINDS_OF_ONE && kind.detail != 0;
+        match full && !self.counts.contains_key(&kind) {
+            true => raw::Kind { facts: FACT_MANY, detail: 0, ..kind },
+            false => kind,
+        }
+    }
+
+    /// An exit that has not ended, as far as it has come.
+    fn open(&self, thread: &Vcpu) -> Spent {
+        let (so_far, state) = (&thread.absence, thread.state);
+        let since = self.now_ns.saturating_sub(thread.since_ns);
+        let ns = |before: u64, its: u32| before + if state == its { since } else { 0 };
+        Spent {
+            count: 1,
+            kvm_ns: ns(so_far.kvm_ns, IN_KVM),
+            vmm_ns: ns(so_far.vmm_ns, IN_VMM),
+            interrupts_ns: ns(so_far.interrupted_ns, INTERRUPTED),
+            blocked_ns: ns(so_far.blocked_ns, BLOCKED),
+            steal_ns: ns(so_far.waited_ns, WAITING),
+            lengths: Vec::new(),
+        }
+    }
+}
+
+fn named(kind: &raw::Kind) -> (u32, u32, observed::Kind) {
+    let explained = explain(kind.isa, kind.reason, kind.detail, kind.facts);
+    let (cause, reason, about) = (explained.cause, explained.reason, explained.about);
+    (kind.tgid, kind.vcpu, observed::Kind { cause, reason, about })
+}
+
+fn of(spent: &raw::Spent) -> Spent {
+    let used = spent.took.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+    Spent {
+        count: spent.count,
+        kvm_ns: spent.kvm_ns,
+        vmm_ns: spent.vmm_ns,
+        interrupts_ns: spent.interrupted_ns,
+        blocked_ns: spent.blocked_ns,
+        steal_ns: spent.waited_ns,
+        lengths: spent.took[..used].to_vec(),
+    }
+}
