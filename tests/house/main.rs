@@ -9,16 +9,17 @@ use modules::Modules;
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each crate, and the crates it may use.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("view", &["core"]),
     ("instruments", &["core"]),
+    ("observe", &["core", "instruments"]),
     ("service", &["core", "instruments"]),
     ("agent", &["core", "instruments", "service"]),
     ("build", &["core", "service"]),
     ("machine", &["build", "core", "instruments", "service"]),
     ("bench", &["build", "core", "instruments", "machine", "service"]),
-    ("cli", &["bench", "build", "core", "machine", "service", "view"]),
+    ("cli", &["bench", "build", "core", "machine", "observe", "service", "view"]),
 ];
 
 fn crates() -> std::path::PathBuf {

@@ -9,6 +9,7 @@ mod compare;
 mod doctor;
 mod emulator;
 mod errors;
+mod exits;
 mod idle;
 mod input;
 mod kernel;
@@ -47,6 +48,7 @@ enum Verb {
     Lab(lab::Verb),
     Compare(compare::Args),
     Model(model::Args),
+    Exits(exits::Args),
     Idle(Box<idle::Args>),
     Noise(Box<noise::Args>),
     Report(report::Args),
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Verb::Lab(verb) => lab::run(verb),
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
+        Verb::Exits(args) => exits::run(&args),
         Verb::Idle(args) => idle::run(&args),
         Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),

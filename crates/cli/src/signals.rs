@@ -4,6 +4,11 @@
 use anyhow::{Context, Result};
 use paratick_machine::run_folder;
 use paratick_service::lock;
+use ratatui::crossterm::{
+    cursor::{Hide, Show},
+    execute,
+    terminal::{disable_raw_mode, enable_raw_mode, EnterAlternateScreen, LeaveAlternateScreen},
+};
 use rustix::termios::{tcsetattr, OptionalActions, Termios};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -13,13 +18,16 @@ use signal_hook::{
 use std::{
     sync::{
         atomic::{AtomicBool, Ordering},
-        Arc, LazyLock, Mutex,
+        Arc, LazyLock, Mutex, Once,
     },
     thread,
 };
 
 /// How the terminal was before a shell took it over.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Whether it is drawn on as a whole.
+static SCREEN: AtomicBool = AtomicBool::new(false);
 
 static LEAVING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
@@ -54,7 +62,27 @@ pub fn remember_terminal(termios: Termios) {
     *lock(&TERMINAL) = Some(termios);
 }
 
+/// Draws on the whole terminal from now on, up to [`restore_terminal`], which a panic calls, too.
+pub fn take_screen() -> Result<()> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore_terminal();
+            report(panic);
+        }));
+    });
+    SCREEN.store(true, Ordering::SeqCst);
+    enable_raw_mode()?;
+    Ok(execute!(std::io::stdout(), EnterAlternateScreen, Hide)?)
+}
+
 pub fn restore_terminal() {
+    if SCREEN.swap(false, Ordering::SeqCst) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = disable_raw_mode();
+        let _ = execute!(std::io::stdout(), LeaveAlternateScreen, Show);
+    }
     let taken = lock(&TERMINAL).take();
     if let Some(termios) = taken {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &termios);

@@ -168,7 +168,7 @@ pub fn wrap(text: &str) -> String {
 }
 
 /// With the spaces that a terminal knows.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let text = text.replace(number::NO_BREAK, "");
     text.replace([number::NARROW_SPACE, number::SPACE], " ")
 }

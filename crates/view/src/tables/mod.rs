@@ -13,6 +13,7 @@ pub mod isolated;
 pub mod latency;
 pub mod mileage;
 pub mod noise;
+pub mod observed;
 pub mod polling;
 pub mod printed;
 pub mod table1;

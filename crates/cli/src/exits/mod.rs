@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick exits`.
+
+mod screen;
+mod top;
+
+use crate::{
+    errors::usage,
+    input,
+    options::{duration, refuse},
+    print::{errln, out, outln},
+    signals,
+};
+use anyhow::{bail, Result};
+use clap::{Args as Arguments, ValueEnum};
+use paratick_core::observed::{Change, Observed, SCHEMA};
+use paratick_observe::{check, running, Wanted, Watch};
+use paratick_view::tables::observed as tables;
+use screen::{Ended, STEP};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// Count the exits of the VMs that run on this machine, by cause, and where their time goes
+///
+/// Looks at running VMs of any VMM on any kernel with KVM, and restarts nothing: per VM and cause,
+/// exits a second, their mean and 99th percentile, and the time in KVM, in the VMM, asleep and
+/// stolen.  VMs may come and go meanwhile; one that ends keeps its rows.  Memory does not grow.
+/// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH.  docs/measuring.md has
+/// the causes, docs/exits.md the rest.
+/// Exit codes: 0 done, 2 wrong usage, 69 could not look.
+#[derive(Arguments)]
+pub struct Args {
+    /// Only this VM, by name, UUID or process; repeatable [default: all]
+    #[arg(long, value_name = "VM")]
+    vm: Vec<String>,
+    /// Only this vCPU; repeatable [default: all]
+    #[arg(long, value_name = "N")]
+    vcpu: Vec<u32>,
+    /// For how long to look [default: 10s; with --top, until q]
+    #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    /// What to print: text for people; or for programs one document, or a line of each VM, vCPU and
+    /// kind of exit
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "top")]
+    format: Format,
+    /// Keep what was counted, for --compare
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Show it on the whole terminal while it is counted; q ends
+    #[arg(long, conflicts_with = "compare")]
+    top: bool,
+    /// Show what is different from a file of --save; or, of two files, in the second one
+    #[arg(long, value_name = "FILE", num_args = 1..=2)]
+    compare: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Jsonl,
+    Csv,
+}
+
+const TIME: Duration = Duration::from_secs(10);
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if !args.compare.is_empty() && matches!(args.format, Format::Jsonl | Format::Csv) {
+        return Err(usage(
+            "what is different has no lines for programs\nhint: give --format json, or text",
+        ));
+    }
+    if args.compare.len() == 2 {
+        refuse(&["vm", "vcpu", "for", "save"], "where two files are compared")?;
+    }
+    let before = args.compare.first().map(|file| read(file)).transpose()?;
+    if let Some((before, after)) = before.as_ref().zip(args.compare.get(1)) {
+        return args.show_change(before, &read(after)?);
+    }
+    if args.top && !std::io::stdout().is_terminal() {
+        return Err(usage("--top needs a terminal\nhint: omit --top, and say how long with --for"));
+    }
+    if let Some(file) = &args.save {
+        input::check_writable(file)?;
+    }
+    signals::watch()?;
+    check()?;
+    let running = if args.vm.is_empty() { Vec::new() } else { running() };
+    let wanted = Wanted::of(&args.vm, &running).map_err(|error| usage(error.to_string()))?;
+    let mut watch = Watch::start(wanted, args.vcpu.clone(), &running)?;
+    let (seen, ended) = match args.top {
+        true => screen::run(&mut watch, args.time)?,
+        false => {
+            let time = args.time.unwrap_or(TIME);
+            errln!("counting for {} s", time.as_secs_f64());
+            (look(&mut watch, time)?, Ended::Done)
+        }
+    };
+    if let Some(file) = &args.save {
+        input::keep(file, &seen)?;
+    }
+    if args.top {
+        return Ok(ended.code());
+    }
+    check_told(&watch, &seen)?;
+    match before {
+        Some(before) => args.show_change(&before, &seen),
+        None => args.show(&seen),
+    }
+}
+
+fn read(file: &Path) -> Result<Observed> {
+    let what = "a file that `paratick exits --save FILE` wrote";
+    let text = input::text("compare", file, what)?;
+    let wrong = |why: &dyn std::fmt::Display| {
+        let why = format!("it has no counts of exits: {why}\nhint: give {what}");
+        input::wrong("compare", file, why)
+    };
+    let seen: Observed = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    match seen.schema == SCHEMA {
+        true => Ok(seen),
+        false => Err(wrong(&format_args!("its schema is {}", seen.schema))),
+    }
+}
+
+/// Until the time is over, or all that was chosen has ended.
+fn look(watch: &mut Watch, time: Duration) -> Result<Observed> {
+    let end = Instant::now() + time;
+    while Instant::now() < end && !watch.is_over() {
+        sleep(end.saturating_duration_since(Instant::now()).min(STEP));
+        watch.look()?;
+    }
+    watch.read()
+}
+
+/// Nobody ran, or nobody told.
+fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
+    match seen.exits_by_kvm {
+        _ if watch.was_told() => Ok(()),
+        Some(exits @ 1..) => bail!(
+            "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
+             hint: this kernel does not tell more than /sys/kernel/debug/kvm/exits"
+        ),
+        _ => bail!(
+            "no vCPU made an exit on this machine while it was looked at\n\
+             hint: start a VM, or look longer with --for"
+        ),
+    }
+}
+
+impl Args {
+    fn show(&self, seen: &Observed) -> Result<ExitCode> {
+        match self.format {
+            Format::Text => out!("{}", tables::observed(seen).text())?,
+            Format::Json => outln!("{}", serde_json::to_string_pretty(seen)?)?,
+            Format::Jsonl => out!("{}", seen.jsonl()?)?,
+            Format::Csv => out!("{}", seen.csv()?)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show_change(&self, before: &Observed, after: &Observed) -> Result<ExitCode> {
+        let change = Change::of(before, after);
+        match self.format {
+            Format::Json => outln!("{}", serde_json::to_string_pretty(&change)?)?,
+            _ => out!("{}", tables::change(&change).text())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

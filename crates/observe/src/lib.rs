@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looking at the VMs that run on this machine: whether one may, what they are called, and what
+//! they do.
+
+mod names;
+mod processes;
+mod rights;
+mod watch;
+
+pub use names::{Identity, NotOne, Wanted};
+pub use processes::running;
+pub use rights::check;
+pub use watch::Watch;
+
+/// For whoever lets an agent count.
+pub use paratick_instruments::vcpus::VcpuCounter;

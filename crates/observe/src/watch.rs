@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! VMs that come and go while the sensor counts.
+
+use crate::{
+    names::{Identity, Wanted},
+    processes::{born, born_ns, identify},
+};
+use anyhow::Result;
+use paratick_core::observed::{Counted, Observed, Vm, SCHEMA};
+use paratick_instruments::{exits_by_kvm, vcpus::VcpuCounter, Instrument};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+/// Of so many VMs that have ended each is kept; of more, the sum.
+const ENDED: usize = 1_000;
+
+/// Taking what ended VMs counted means to look through everything.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+pub struct Watch {
+    counter: VcpuCounter,
+    wanted: Wanted,
+    /// Of none, all.
+    vcpus: Vec<u32>,
+    begun_ns: u64,
+    looked_ns: u64,
+    taken: Instant,
+    exits_before: Option<u64>,
+    /// Whether there was an exit, of any VM.
+    told: bool,
+    seen: BTreeMap<u32, Seen>,
+    /// In the order in which they were taken.
+    ended: Vec<Vm>,
+    /// The sum of those before, and how many they were.
+    earlier: Option<(u64, Vm)>,
+}
+
+struct Seen {
+    identity: Identity,
+    born: Option<u64>,
+    since_ns: u64,
+}
+
+impl Seen {
+    fn has_ended(&self) -> bool {
+        self.born.is_none() || born(self.identity.process) != self.born
+    }
+}
+
+impl Watch {
+    /// `running` are those of the VMs that run now which are shown even if they do nothing.
+    pub fn start(wanted: Wanted, vcpus: Vec<u32>, running: &[Identity]) -> Result<Watch> {
+        let mut counter = VcpuCounter::start()?;
+        let begun_ns = counter.read()?.now_ns;
+        let chosen = running.iter().filter(|vm| !wanted.is_all() && wanted.has(vm));
+        let chosen: Vec<u32> = chosen.map(|vm| vm.process).collect();
+        let mut watch = Watch {
+            counter,
+            wanted,
+            vcpus,
+            begun_ns,
+            looked_ns: begun_ns,
+            taken: Instant::now(),
+            exits_before: exits_by_kvm(),
+            told: false,
+            seen: BTreeMap::new(),
+            ended: Vec::new(),
+            earlier: None,
+        };
+        chosen.into_iter().for_each(|process| watch.meet(process));
+        Ok(watch)
+    }
+
+    /// Learns the names of new VMs while they run, and frees the places of old ones.
+    pub fn look(&mut self) -> Result<()> {
+        for process in self.counter.vms()? {
+            self.told = true;
+            if !self.seen.contains_key(&process) {
+                self.meet(process);
+            }
+        }
+        self.looked_ns = now_ns();
+        if self.taken.elapsed() >= BETWEEN {
+            self.take()?;
+            self.taken = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, process: u32) {
+        let born = born(process);
+        // One that has ended already began after the last look.
+        let since_ns = born.map_or(self.looked_ns, born_ns).max(self.begun_ns);
+        self.seen.insert(process, Seen { identity: identify(process), born, since_ns });
+    }
+
+    fn take(&mut self) -> Result<()> {
+        let gone = self.seen.iter().filter(|(_, vm)| vm.has_ended()).map(|(process, _)| *process);
+        let gone: BTreeSet<u32> = gone.collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let mut counted = self.counter.take(&gone)?;
+        for process in gone {
+            let Some(seen) = self.seen.remove(&process) else { continue };
+            let counted = counted.remove(&process).unwrap_or_default();
+            if self.wanted.has(&seen.identity) {
+                let vm = self.vm(&seen, counted, true, self.looked_ns);
+                self.ended.push(vm);
+            }
+        }
+        let more = self.ended.len().saturating_sub(ENDED);
+        for vm in self.ended.drain(..more) {
+            match &mut self.earlier {
+                Some((count, sum)) => {
+                    *count += 1;
+                    add(sum, vm);
+                }
+                None => self.earlier = Some((1, Vm { process: 0, others: Vec::new(), ..vm })),
+            }
+        }
+        Ok(())
+    }
+
+    fn vm(&self, seen: &Seen, mut counted: Counted, ended: bool, now_ns: u64) -> Vm {
+        if !self.vcpus.is_empty() {
+            counted.exits.retain(|exits| self.vcpus.contains(&exits.vcpu));
+        }
+        let until = if ended && counted.last_ns > 0 { counted.last_ns } else { now_ns };
+        let Identity { process, name, others } = seen.identity.clone();
+        Vm {
+            name: name.unwrap_or_else(|| process.to_string()),
+            others,
+            process,
+            ended,
+            ns: until.saturating_sub(seen.since_ns),
+            lost: counted.lost,
+            exits: counted.exits,
+        }
+    }
+
+    /// All since the start.
+    pub fn read(&mut self) -> Result<Observed> {
+        self.look()?;
+        let mut reading = self.counter.read()?;
+        let mut vms = Vec::new();
+        for (process, seen) in &self.seen {
+            let counted = reading.vms.remove(process).unwrap_or_default();
+            if self.wanted.has(&seen.identity) {
+                vms.push(self.vm(seen, counted, seen.has_ended(), reading.now_ns));
+            }
+        }
+        vms.extend(self.ended.iter().cloned());
+        let earlier = self.earlier.as_ref().map_or(0, |(count, _)| *count);
+        vms.extend(
+            self.earlier.as_ref().map(|(count, sum)| Vm {
+                name: format!("{count} that ended earlier"),
+                ..sum.clone()
+            }),
+        );
+        Ok(Observed {
+            schema: SCHEMA.into(),
+            ns: reading.now_ns.saturating_sub(self.begun_ns),
+            vms,
+            earlier,
+            lost: reading.lost,
+            exits_by_kvm: exits_by_kvm()
+                .zip(self.exits_before)
+                .map(|(now, before)| now.saturating_sub(before)),
+            vmm_end_unknown: reading.vmm_end_unknown,
+        })
+    }
+
+    pub fn was_told(&self) -> bool {
+        self.told
+    }
+
+    /// Whether nothing that was chosen runs any more.
+    pub fn is_over(&self) -> bool {
+        let mut chosen = self.seen.values().filter(|seen| self.wanted.has(&seen.identity));
+        !self.wanted.is_all() && chosen.all(Seen::has_ended)
+    }
+}
+
+/// The time of a sum is that of all its VMs together.
+fn add(sum: &mut Vm, vm: Vm) {
+    sum.ns += vm.ns;
+    sum.lost += vm.lost;
+    for more in vm.exits {
+        let same = |one: &&mut paratick_core::observed::Exits| {
+            one.vcpu == more.vcpu && one.kind == more.kind
+        };
+        match sum.exits.iter_mut().find(same) {
+            Some(one) => one.spent += &more.spent,
+            None => sum.exits.push(more),
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

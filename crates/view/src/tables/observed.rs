@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the VMs of a machine did, by cause.
+
+use crate::{
+    number::{self, count, decimal, nanos},
+    table::Table,
+};
+use paratick_core::observed::{mostly, sum, Bound, Change, Exits, Observed, Rate, Vm};
+
+pub fn observed(seen: &Observed) -> Table {
+    let caption = format!("Exits in {}, and where their time went", nanos(seen.ns));
+    let columns = [
+        "Cause",
+        "Exits/s",
+        "CPU",
+        "Mean",
+        "99 % within",
+        "KVM",
+        "VMM",
+        "Interrupts",
+        "Blocked",
+        "Steal",
+        "Mostly",
+    ];
+    let mut table = Table::new(caption, columns).words(10..);
+    for vm in &seen.vms {
+        table.group(title(vm));
+        for (cause, exits) in vm.causes() {
+            table.row(cause.name(), cells(vm, &exits));
+        }
+        if vm.exits.is_empty() {
+            table.row("no exit", (0..10).map(|_| number::NOTHING.into()));
+        } else {
+            table.row("all", cells(vm, &vm.exits.iter().collect::<Vec<_>>()));
+        }
+    }
+    table.note(
+        "CPU: what the host did for these exits (KVM, VMM and interrupts), of one CPU.  99 % \
+         within: the end of a histogram's bucket, so the exact time may be half of it.  Blocked: \
+         the vCPU's thread slept.  Steal: it could have run, and another one did.",
+    );
+    if seen.vmm_end_unknown {
+        table.note("VMM: with KVM's part after it, for this kernel does not tell them apart.");
+    }
+    let lost = seen.lost + seen.vms.iter().map(|vm| vm.lost).sum::<u64>();
+    if lost > 0 {
+        table.note(format!(
+            "Lost: {} exits found no room, and are in no row{}.",
+            count(lost as f64),
+            match seen.lost {
+                0 => String::new(),
+                unknown => format!("; of {} the VM is not known", count(unknown as f64)),
+            }
+        ));
+    }
+    table
+}
+
+fn title(vm: &Vm) -> String {
+    let who = match vm.name == vm.process.to_string() {
+        true => format!("Process {}", vm.process),
+        false if vm.process == 0 => vm.name.clone(),
+        false => format!("{} (process {})", vm.name, vm.process),
+    };
+    let lost = match vm.lost {
+        0 => String::new(),
+        lost => format!(", {} exits lost", count(lost as f64)),
+    };
+    let ended = if vm.ended { ", ended" } else { "" };
+    let vcpus = number::plural(vm.vcpus(), "vCPU");
+    format!(
+        "{who}: {vcpus}, {} exits in {}{lost}{ended}",
+        count(vm.all().count as f64),
+        nanos(vm.ns)
+    )
+}
+
+fn cells(vm: &Vm, exits: &[&Exits]) -> Vec<String> {
+    let spent = sum(exits.iter().copied());
+    let most = mostly(exits.iter().copied());
+    vec![
+        decimal(vm.per_second(spent.count)),
+        percent(vm.share(spent.cpu_ns())),
+        number::or_nothing(spent.mean_ns(), nanos),
+        number::or_nothing(spent.at_most(0.99), bound),
+        nanos(spent.kvm_ns),
+        nanos(spent.vmm_ns),
+        nanos(spent.interrupts_ns),
+        nanos(spent.blocked_ns),
+        nanos(spent.steal_ns),
+        number::or_nothing(most, |(words, share)| match share < 0.995 {
+            true => format!("{words} {:.0} %", share * 100.0),
+            false => words,
+        }),
+    ]
+}
+
+pub fn change(change: &Change) -> Table {
+    let columns = ["Cause", "Exits/s", "after", "CPU", "after", "Steal", "after", "Mean", "after"];
+    let mut table = Table::new("Exits before and after", columns);
+    for vm in &change.vms {
+        table.group(&vm.name);
+        for row in &vm.causes {
+            let both = |write: &dyn Fn(&Rate) -> String| {
+                [row.before, row.after].map(|rate| number::or_nothing(rate.as_ref(), write))
+            };
+            let cells = [
+                both(&|rate| decimal(rate.exits_per_second)),
+                both(&|rate| percent(rate.cpu)),
+                both(&|rate| percent(rate.steal)),
+                both(&|rate| number::or_nothing(rate.mean_ns, nanos)),
+            ];
+            table.row(row.cause.map_or("all", |cause| cause.name()), cells.concat());
+        }
+    }
+    table.note("–: the VM was not there, or there was no such exit.");
+    table
+}
+
+pub fn bound(bound: Bound) -> String {
+    match bound {
+        Bound::AtMost(ns) => nanos(ns),
+        Bound::Above(ns) => format!("> {}", nanos(ns)),
+    }
+}
+
+/// Of one CPU.
+pub fn percent(share: f64) -> String {
+    format!("{} %", decimal(share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paratick_core::{
+        cause::Cause,
+        observed::{Kind, Spent, SCHEMA},
+    };
+
+    fn exits(vcpu: u32, cause: Cause, reason: &str, about: Option<&str>, spent: Spent) -> Exits {
+        let about = about.map(String::from);
+        Exits { vcpu, kind: Kind { cause, reason: reason.into(), about }, spent }
+    }
+
+    fn spent(count: u64, kvm_ns: u64, bucket: usize) -> Spent {
+        let mut lengths = vec![0; bucket + 1];
+        lengths[bucket] = count;
+        Spent { count, kvm_ns, lengths, ..Spent::default() }
+    }
+
+    #[test]
+    fn vms_are_told_by_cause() {
+        let halts = Spent { blocked_ns: 1_900_000_000, ..spent(200, 300_000, 17) };
+        let web = Vm {
+            name: "web".into(),
+            others: vec!["100".into()],
+            process: 412,
+            ended: false,
+            ns: 2_000_000_000,
+            lost: 0,
+            exits: vec![
+                exits(0, Cause::Arm, "msr_write", Some("TSC_DEADLINE"), spent(990, 1_500_000, 5)),
+                exits(1, Cause::Arm, "msr_write", Some("X2APIC_TMICT"), spent(10, 50_000, 6)),
+                exits(1, Cause::Halt, "hlt", None, halts),
+            ],
+        };
+        let io = Spent { vmm_ns: 4_000_000, steal_ns: 1_000_000, ..spent(100, 900_000, 31) };
+        let gone = Vm {
+            name: "415".into(),
+            process: 415,
+            ended: true,
+            ns: 500_000_000,
+            lost: 3,
+            exits: vec![exits(0, Cause::Io, "io", Some("port 0x3f8"), io)],
+            ..web.clone()
+        };
+        let quiet = Vm { name: "db".into(), process: 416, exits: Vec::new(), ..web.clone() };
+        let seen = Observed {
+            schema: SCHEMA.into(),
+            ns: 2_000_000_000,
+            vms: vec![web, gone, quiet],
+            earlier: 0,
+            lost: 1,
+            exits_by_kvm: Some(1_300),
+            vmm_end_unknown: true,
+        };
+        insta::assert_snapshot!(observed(&seen).text());
+        let before = Observed { vms: seen.vms[..1].to_vec(), ..seen.clone() };
+        insta::assert_snapshot!("change", change(&Change::of(&before, &seen)).text());
+    }
+}
