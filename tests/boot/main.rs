@@ -14,6 +14,7 @@ mod cputime;
 mod devices;
 mod emulator;
 mod exit_record;
+mod exits;
 mod halt_until;
 mod headers;
 mod here;

@@ -10,6 +10,7 @@ use crate::{
 use paratick_bench::noise::{NoiseRecorder, OsnoiseRecorder};
 use paratick_core::cause::Cause;
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+use paratick_observe::VcpuCounter;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/cpuids.c");
 const CPUIDS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cpuids");
@@ -103,9 +104,17 @@ fn what_recording_costs_an_exit() {
     host.start::<NoiseRecorder>().unwrap();
     let programs = cpuid(&guest);
     host.read::<NoiseRecorder>().unwrap();
+    host.stop::<NoiseRecorder>().unwrap();
+    host.start::<VcpuCounter>().unwrap();
+    let counted = cpuid(&guest);
+    let seen = host.read::<VcpuCounter>().unwrap();
+    let exits = &seen.vms[&guest.pid()].exits;
+    let cpuids = exits.iter().filter(|one| one.kind.reason == "cpuid");
+    assert!(cpuids.map(|one| one.spent.count).sum::<u64>() >= 3_000);
     println!(
         "ns of a CPUID, shortest and median: base {base:?}, not offered {not_offered:?}, off \
-         {off:?}, with a record {record:?}, off again {again:?}, with programs {programs:?}"
+         {off:?}, with a record {record:?}, off again {again:?}, with programs {programs:?}, \
+         counted {counted:?}"
     );
     let [shortest, median] = [0, 1];
     assert_eq!(off[shortest], not_offered[shortest]);

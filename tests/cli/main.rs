@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod doctor;
 mod emulator;
+mod exits;
 mod idle;
 mod kernel;
 mod kernel_build;
