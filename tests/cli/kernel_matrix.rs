@@ -57,14 +57,23 @@ fn a_warning_that_the_base_has_too_fails_no_row() {
 }
 
 #[test]
+fn a_comment_that_kernel_doc_complains_of_is_named_once_for_all_rows() {
+    let said = with("UNTOLD").stdout(&["kernel", "check"], 1);
+    let found = "FAILED   matrix: comments:\n         kernel/tick.c:9: warning: PLANTED\n";
+    assert!(said.contains(found) && said.contains("ok       matrix: plain: "), "{said}");
+    assert_eq!(said.matches("FAILED").count(), 1, "{said}");
+}
+
+#[test]
 fn a_line_that_does_not_hold_fails_a_row() {
     let checkout = Checkout::with_series();
     let rows = checkout.read("kernel/matrix.toml");
-    // The stand-in's configuration takes every line but a comment.
-    let rows = rows.replace("CONFIG_B=y", "CONFIG_B=y\\nCONFIG_B=n\\nCONFIG_B=y # ");
-    checkout.write("kernel/matrix.toml", &rows);
+    checkout.write("kernel/matrix.toml", &rows.replace("CONFIG_B=y", "CONFIG_DROPPED=y"));
     let said = checkout.stdout(PLAIN, 1);
-    assert!(said.contains("lacks what was asked for"), "{said}");
+    assert!(
+        said.contains("lacks what was asked for:\n           CONFIG_DROPPED=y (is n)"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub const MORE: &str = "int b;\n\nint tick(void)\n{\n\treturn 2;\n}\n\nint low;\
 const MAKEFILE: &str = "\
 .PHONY: kernel/
 tinyconfig:; echo > $(O)/.config
-olddefconfig:; true
+olddefconfig:; sed -i /DROPPED/d $(O)/.config
 kernel/:
 	! grep BROKEN kernel/tick.c
 	@! grep -q ODD kernel/tick.c || echo $(CURDIR)/kernel/tick.c:1:1: warning: odd $(ARCH)
@@ -92,6 +92,11 @@ impl Checkout {
                 "scripts/checkpatch.pl",
                 "my $f = $ARGV[-1]; open(F, $f); while (<F>) { \
                  if (/WRONG/) { print \"$f:$.: ERROR:PLANTED: wrong\\n\"; exit 1 } }\n",
+            ),
+            (
+                "scripts/kernel-doc",
+                "shift; for my $f (@ARGV) { open(F, $f); while (<F>) { \
+                 print STDERR \"$f:$.: warning: PLANTED\\n\" if /UNTOLD/ } }\n",
             ),
         ] {
             let path = source.join(file);
