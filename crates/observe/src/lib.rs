@@ -2,6 +2,7 @@
 //! Looking at the VMs that run on this machine: whether one may, what they are called, and what
 //! they do.
 
+mod ended;
 mod names;
 mod processes;
 mod rights;

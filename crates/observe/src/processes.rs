@@ -3,6 +3,10 @@
 
 use crate::names::{of_domain, Identity};
 use paratick_core::units::{Hz, Nanos};
+use rustix::{
+    io::Errno,
+    process::{test_kill_process, Pid},
+};
 use std::fs;
 
 /// Of /proc, on x86.
@@ -50,11 +54,19 @@ fn libvirt_s(process: u32) -> Option<Identity> {
 /// When a process began, in clock ticks since the boot: with it a number names one process alone.
 /// None: it has ended.
 pub fn born(process: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else {
+        // It may be hidden (hidepid=) from whoever is not root.
+        return exists(process).then_some(0);
+    };
     let (state, born) = state_and_birth(&stat)?;
     // One that ended stays until its parent looks; but its first thread may end before others.
     let threads = || fs::read_dir(format!("/proc/{process}/task")).map_or(0, Iterator::count);
     (!matches!(state, 'Z' | 'X') || threads() > 1).then_some(born)
+}
+
+fn exists(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(Errno::SRCH)))
 }
 
 /// The name, which may have spaces and parentheses, is in parentheses.
@@ -89,7 +101,8 @@ mod tests {
     fn this_process_runs_and_has_no_vm() {
         let this = std::process::id();
         let born = born(this).unwrap();
-        assert!(born_ns(born) > 0);
+        assert!(born_ns(born) > 0 && exists(this) && exists(1));
+        assert!(super::born(0x7fff_fff0).is_none());
         assert!(!has_vm(this) && identify(this).process == this);
     }
 }

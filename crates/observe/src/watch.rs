@@ -2,6 +2,7 @@
 //! VMs that come and go while the sensor counts.
 
 use crate::{
+    ended::Ended,
     names::{Identity, Wanted},
     processes::{born, born_ns, identify},
 };
@@ -12,9 +13,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
-
-/// Of so many VMs that have ended each is kept; of more, the sum.
-const ENDED: usize = 1_000;
 
 /// Taking what ended VMs counted means to look through everything.
 const BETWEEN: Duration = Duration::from_secs(2);
@@ -31,10 +29,7 @@ pub struct Watch {
     /// Whether there was an exit, of any VM.
     told: bool,
     seen: BTreeMap<u32, Seen>,
-    /// In the order in which they were taken.
-    ended: Vec<Vm>,
-    /// The sum of those before, and how many they were.
-    earlier: Option<(u64, Vm)>,
+    ended: Ended,
 }
 
 struct Seen {
@@ -66,8 +61,7 @@ impl Watch {
             exits_before: exits_by_kvm(),
             told: false,
             seen: BTreeMap::new(),
-            ended: Vec::new(),
-            earlier: None,
+            ended: Ended::default(),
         };
         chosen.into_iter().for_each(|process| watch.meet(process));
         Ok(watch)
@@ -111,16 +105,6 @@ impl Watch {
                 self.ended.push(vm);
             }
         }
-        let more = self.ended.len().saturating_sub(ENDED);
-        for vm in self.ended.drain(..more) {
-            match &mut self.earlier {
-                Some((count, sum)) => {
-                    *count += 1;
-                    add(sum, vm);
-                }
-                None => self.earlier = Some((1, Vm { process: 0, others: Vec::new(), ..vm })),
-            }
-        }
         Ok(())
     }
 
@@ -152,19 +136,12 @@ impl Watch {
                 vms.push(self.vm(seen, counted, seen.has_ended(), reading.now_ns));
             }
         }
-        vms.extend(self.ended.iter().cloned());
-        let earlier = self.earlier.as_ref().map_or(0, |(count, _)| *count);
-        vms.extend(
-            self.earlier.as_ref().map(|(count, sum)| Vm {
-                name: format!("{count} that ended earlier"),
-                ..sum.clone()
-            }),
-        );
+        vms.extend(self.ended.all().cloned());
         Ok(Observed {
             schema: SCHEMA.into(),
             ns: reading.now_ns.saturating_sub(self.begun_ns),
             vms,
-            earlier,
+            earlier: self.ended.summed(),
             lost: reading.lost,
             exits_by_kvm: exits_by_kvm()
                 .zip(self.exits_before)
@@ -181,21 +158,6 @@ impl Watch {
     pub fn is_over(&self) -> bool {
         let mut chosen = self.seen.values().filter(|seen| self.wanted.has(&seen.identity));
         !self.wanted.is_all() && chosen.all(Seen::has_ended)
-    }
-}
-
-/// The time of a sum is that of all its VMs together.
-fn add(sum: &mut Vm, vm: Vm) {
-    sum.ns += vm.ns;
-    sum.lost += vm.lost;
-    for more in vm.exits {
-        let same = |one: &&mut paratick_core::observed::Exits| {
-            one.vcpu == more.vcpu && one.kind == more.kind
-        };
-        match sum.exits.iter_mut().find(same) {
-            Some(one) => one.spent += &more.spent,
-            None => sum.exits.push(more),
-        }
     }
 }
 
