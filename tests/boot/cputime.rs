@@ -2,9 +2,9 @@
 //! Does the scheduler tick see the CPU time that guests use?  It samples it, on hosts and guests
 //! that sleep and wake at all times.
 //!
-//! Assumed of the kernel, whichever way it accounts for CPU time: that the tick samples who uses the
-//! CPU, as it does on all CPUs but those of `nohz_full=`; and that interrupts take less of the time
-//! than the margins here.  With `IRQ_TIME_ACCOUNTING` a thread's clock leaves them out.
+//! Assumed of the kernel, whichever way it accounts for CPU time: that the tick samples who uses
+//! the CPU, as it does on all CPUs but those of `nohz_full=`; and that interrupts take less of the
+//! time than the margins here.  With `IRQ_TIME_ACCOUNTING` a thread's clock leaves them out.
 
 use crate::support::{host_spec, kernel, pair, workload, Measured};
 

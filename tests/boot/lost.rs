@@ -49,8 +49,7 @@ fn a_cpu_that_loses_its_ticks_after_a_long_halt_notices_as_soon_as_any() {
     let append = ["nowatchdog", "msr.allow_writes=on"];
     let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &append);
     // The fair server's timers would notice sooner.
-    let quiet =
-        "for n in 0 1; do echo 0 >/sys/kernel/debug/sched/fair_server/cpu$n/runtime; done";
+    let quiet = "for n in 0 1; do echo 0 >/sys/kernel/debug/sched/fair_server/cpu$n/runtime; done";
     let noticed = numbers(&lost(&guest, quiet, "computes"))[0];
     assert!(noticed <= NOTICED_MS + 20, "{noticed}");
     guest.shutdown().unwrap();

@@ -58,7 +58,7 @@ fn a_warning_that_the_base_has_too_fails_no_row() {
 
 #[test]
 fn a_comment_that_kernel_doc_complains_of_is_named_once_for_all_rows() {
-    let said = with("UNTOLD").stdout(&["kernel", "check"], 1);
+    let said = with("UNSAID").stdout(&["kernel", "check"], 1);
     let found = "FAILED   matrix: comments:\n         kernel/tick.c:9: warning: PLANTED\n";
     assert!(said.contains(found) && said.contains("ok       matrix: plain: "), "{said}");
     assert_eq!(said.matches("FAILED").count(), 1, "{said}");

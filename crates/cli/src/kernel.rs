@@ -4,11 +4,7 @@
 use crate::{errors::usage, print::outln, progress};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use paratick_build::kernel::{
-    self,
-    check::{Check, Outcome},
-    export, tree, Changes, Person, Variant,
-};
+use paratick_build::kernel::{self, export, tree, Changes, Check, Outcome, Person, Variant};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,

@@ -18,6 +18,7 @@ use std::{
 /// Files to remove should a signal end us.
 static HELD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+#[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
     _file: File,

@@ -3,6 +3,7 @@
 
 use crate::{
     kernel::{
+        answer::{Check, Outcome},
         base::{Base, Source},
         compile::Compiler,
         git::Git,
@@ -20,24 +21,6 @@ use std::{
     process::Command,
 };
 use tempfile::TempDir;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// With what was looked at.
-    Passed(String),
-    /// With every finding.
-    Failed(Vec<String>),
-    /// With the reason; never counts as passed.
-    Skipped(String),
-}
-
-/// One question about one series, or about the whole stack, and its answer.
-#[derive(Debug, Clone)]
-pub struct Check {
-    pub subject: String,
-    pub name: String,
-    pub outcome: Outcome,
-}
 
 /// Checks every series of the stack of `base`, from the bottom up, and then the whole stack with
 /// each row of the matrix; `quick` leaves out compiling.
@@ -89,12 +72,6 @@ struct Checker {
     compiler: Result<Compiler, String>,
     /// How many patches of the stack are done.
     done: usize,
-}
-
-impl Outcome {
-    pub fn failed(&self) -> bool {
-        matches!(self, Outcome::Failed(_))
-    }
 }
 
 impl Check {

@@ -3,8 +3,8 @@
 
 use crate::{
     kernel::{
+        answer::{Check, Outcome},
         base::{Base, Source},
-        check::{Check, Outcome},
         config, make, run,
         series::{Patch, Stack},
         source::{self, Followed},

@@ -2,6 +2,7 @@
 //! The kernels: Debian's source plus the stack of series in `kernel/series/`, as git trees and as
 //! images.
 
+mod answer;
 mod base;
 mod build;
 pub mod check;
@@ -22,6 +23,7 @@ mod targets;
 pub mod tree;
 mod warnings;
 
+pub use answer::{Check, Outcome};
 pub use build::{built, ensure, ensure_changed, Changes, KernelImage, Variant};
 pub use git::Person;
 pub use image::is_realtime;

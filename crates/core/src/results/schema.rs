@@ -48,9 +48,12 @@ fn every_key_that_is_written_is_in_the_schema_and_each_of_the_schema_s_is_writte
     for file in recorded() {
         let text = fs::read_to_string(&file).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        let Some(version) = value.get("schema") else { continue };
+        let Some(version) = value.get("schema").and_then(Value::as_str) else { continue };
+        if !version.starts_with("paratick-results/") && !version.starts_with("paratick-timeline/") {
+            continue;
+        }
         let name = file.display().to_string();
-        if *version == SCHEMA {
+        if version == SCHEMA {
             seen.append(&mut schema.check(&name, &value));
             real += 1;
         }
