@@ -43,15 +43,16 @@ fn a_cpu_that_idles_by_polling_for_good_notices_that_its_ticks_are_lost() {
     }
 }
 
+/// Before its fifth tick after the halt it may take so long; something else mostly finds out first.
 #[test]
-fn a_cpu_that_loses_its_ticks_after_a_long_halt_notices_as_soon_as_any() {
+fn a_cpu_that_loses_its_ticks_after_a_long_halt_notices_within_four_seconds() {
     compile(PROGRAM, LOST);
     let append = ["nowatchdog", "msr.allow_writes=on"];
     let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &append);
     // The fair server's timers would notice sooner.
     let quiet = "for n in 0 1; do echo 0 >/sys/kernel/debug/sched/fair_server/cpu$n/runtime; done";
     let noticed = numbers(&lost(&guest, quiet, "computes"))[0];
-    assert!(noticed <= NOTICED_MS + 20, "{noticed}");
+    assert!(noticed <= 4000 + NOTICED_MS, "{noticed}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
