@@ -10,8 +10,9 @@ use std::time::Duration;
 const CPU: &str = "1";
 
 /// What takes that CPU from osnoise for a second, in a guest as it is and in one with the knob
-/// turned, while both run this.
-fn before_and_after(knob: Knob, beside: &[&str]) -> [Vec<Rank>; 2] {
+/// turned, while both run this.  With `both`, its host looks, too.
+fn before_and_after(knob: Knob, beside: &[&str], both: bool) -> [Vec<Rank>; 2] {
+    let sides = Sides { host: both, guest: true };
     let host = host_for(kernel(), 2, &[]);
     let parameters = guest_parameters(&[knob], CPU);
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
@@ -23,10 +24,10 @@ fn before_and_after(knob: Knob, beside: &[&str]) -> [Vec<Rank>; 2] {
             on_host: ["sh", "-c", "exit 0"].map(String::from).into(),
             in_guest: beside.iter().map(|word| word.to_string()).collect(),
         };
-        let (sides, time) = (Sides { host: false, guest: true }, Duration::from_secs(1));
+        let time = Duration::from_secs(1);
         let seen = record_beside(&host, &guest, sides, time, PATIENCE, Some(&beside)).unwrap();
         guest.shutdown().unwrap();
-        let book = ledger(&seen.guest.unwrap(), None);
+        let book = ledger(seen.guest.as_ref().unwrap(), seen.joined());
         let events = book.entries.iter().flat_map(|entry| &entry.events);
         let ranks = by_source(events.map(|event| (event.source.clone(), event.ns)));
         println!("{append:?}");
@@ -53,7 +54,7 @@ fn of(ranks: &[Rank], is: impl Fn(Kind, &str) -> bool) -> u64 {
 #[test]
 fn threads_of_a_guest_keep_away_from_an_isolated_cpu() {
     let chores = ["paratick-agent", "workload", "chores", "--threads", "4"];
-    let [before, after] = before_and_after(Knob::GuestThreads, &chores);
+    let [before, after] = before_and_after(Knob::GuestThreads, &chores, false);
     let its = |ranks: &[Rank]| of(ranks, |kind, name| kind == Kind::Thread && name == "exe");
     assert!(its(&before) >= 50, "{}", its(&before));
     assert_eq!(its(&after), 0);
@@ -66,9 +67,19 @@ fn threads_of_a_guest_keep_away_from_an_isolated_cpu() {
 fn interrupts_of_devices_go_where_they_are_sent() {
     let asks = "taskset -c 0 timeout $(($3 / 1000 + 1)) \
                 sh -c 'i=0; while :; do i=$((i+1)); [ -e /no$i ]; done'; exit 0";
-    let [before, after] = before_and_after(Knob::GuestInterrupts, &["sh", "-c", asks]);
+    let [before, after] = before_and_after(Knob::GuestInterrupts, &["sh", "-c", asks], false);
     let knob = Knob::GuestInterrupts;
     let (all, left) = (against(knob, &before), against(knob, &after));
     assert!(all >= 20, "{all}");
     assert!(left * 20 <= all, "{left} of {all}");
+}
+
+#[test]
+fn an_isolated_cpu_is_sent_no_more_ipis() {
+    let chores = ["paratick-agent", "workload", "chores", "--threads", "4"];
+    let knob = Knob::GuestIpis;
+    let [before, after] = before_and_after(knob, &chores, true);
+    let (all, left) = (against(knob, &before), against(knob, &after));
+    assert!(all >= 5, "{all}");
+    assert!(left * 5 <= all, "{left} of {all}");
 }
