@@ -193,6 +193,31 @@ fn what_keeps_exits_from_being_counted_is_said() {
     host.shutdown().unwrap();
 }
 
+/// Who is interrupted tells and keeps what was counted.
+#[test]
+fn an_interrupted_look_keeps_what_it_has() {
+    compile(SOURCE, VMM);
+    let host = snapshot::host(host_spec(kernel(), 2, &[]), &tools(), &mut |_| {}).unwrap();
+    // A shell's background processes ignore SIGINT.
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let script = format!(
+            "$VMM 1 100000 --id busy-one 20000 >/dev/null & L=$!; \
+             env --default-signal=INT $P exits --for 10m --format json --save /tmp/kept.json \
+             >/tmp/seen & I=$!; sleep 4; kill -{signal} $I; wait $I; C=$?; kill $L; \
+             cat /tmp/seen; echo =; cat /tmp/kept.json; exit $C"
+        );
+        let result = run(&host, &script);
+        assert_eq!(result.code, code, "{}", text(&result.stderr));
+        let said = text(&result.stdout);
+        let both = said.split("=\n").map(|one| serde_json::from_str::<Observed>(one).unwrap());
+        for seen in both {
+            assert!(seen.vms.len() == 1 && seen.vms[0].all().count > 100, "{seen:?}");
+        }
+        assert_eq!(said.matches("busy-one").count(), 2);
+    }
+    host.shutdown().unwrap();
+}
+
 /// The terminal is as it was, whoever ends it.
 #[test]
 fn top_gives_the_terminal_back() {

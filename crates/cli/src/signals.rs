@@ -17,7 +17,7 @@ use signal_hook::{
 };
 use std::{
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc, LazyLock, Mutex, Once,
     },
     thread,
@@ -48,6 +48,20 @@ pub fn watch() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// For what is whole at any time: the first signal only sets the code to leave with, and a second
+/// one ends the program.
+pub fn watch_for_end() -> Result<Arc<AtomicUsize>> {
+    let (twice, code) = (Arc::default(), Arc::default());
+    for signal in ENDING {
+        let end = 128 + signal;
+        flag::register_conditional_shutdown(signal, end, Arc::clone(&twice))
+            .and_then(|_| flag::register(signal, Arc::clone(&twice)))
+            .and_then(|_| flag::register_usize(signal, Arc::clone(&code), end as usize))
+            .context("watching for signals")?;
+    }
+    Ok(code)
 }
 
 /// For whoever has failed: if a signal is why, it also says how the program ends.

@@ -21,6 +21,7 @@ use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::{AtomicUsize, Ordering},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -32,7 +33,8 @@ use std::{
 /// stolen.  VMs may come and go meanwhile; one that ends keeps its rows.  Memory does not grow.
 /// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH.  docs/measuring.md has
 /// the causes, docs/exits.md the rest.
-/// Exit codes: 0 done, 2 wrong usage, 69 could not look.
+/// Exit codes: 0 done, 2 wrong usage, 69 could not look, 130 interrupted (what was counted until
+/// then is printed and saved).
 #[derive(Arguments)]
 pub struct Args {
     /// Only this VM, by name, UUID or process; repeatable [default: all]
@@ -80,7 +82,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let before = args.compare.first().map(|file| read(file)).transpose()?;
     if let Some((before, after)) = before.as_ref().zip(args.compare.get(1)) {
-        return args.show_change(before, &read(after)?);
+        args.show_change(before, &read(after)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if args.top && !std::io::stdout().is_terminal() {
         return Err(usage("--top needs a terminal\nhint: omit --top, and say how long with --for"));
@@ -88,17 +91,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
-    signals::watch()?;
+    let leaving = match args.top {
+        true => signals::watch().map(|()| None)?,
+        false => Some(signals::watch_for_end()?),
+    };
     check()?;
     let running = if args.vm.is_empty() { Vec::new() } else { running() };
     let wanted = Wanted::of(&args.vm, &running).map_err(|error| usage(error.to_string()))?;
     let mut watch = Watch::start(wanted, args.vcpu.clone(), &running)?;
-    let (seen, ended) = match args.top {
-        true => screen::run(&mut watch, args.time)?,
-        false => {
+    let (seen, ended) = match leaving {
+        None => screen::run(&mut watch, args.time)?,
+        Some(leaving) => {
             let time = args.time.unwrap_or(TIME);
-            errln!("counting for {} s", time.as_secs_f64());
-            (look(&mut watch, time)?, Ended::Done)
+            errln!("counting for {} s; Ctrl-C ends it", time.as_secs_f64());
+            look(&mut watch, time, &leaving)?
         }
     };
     if let Some(file) = &args.save {
@@ -109,9 +115,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     check_told(&watch, &seen)?;
     match before {
-        Some(before) => args.show_change(&before, &seen),
-        None => args.show(&seen),
+        Some(before) => args.show_change(&before, &seen)?,
+        None => args.show(&seen)?,
     }
+    Ok(ended.code())
 }
 
 fn read(file: &Path) -> Result<Observed> {
@@ -128,14 +135,17 @@ fn read(file: &Path) -> Result<Observed> {
     }
 }
 
-/// Until the time is over, or all that was chosen has ended.
-fn look(watch: &mut Watch, time: Duration) -> Result<Observed> {
+/// Until the time is over, all that was chosen has ended, or somebody interrupts it.
+fn look(watch: &mut Watch, time: Duration, leaving: &AtomicUsize) -> Result<(Observed, Ended)> {
     let end = Instant::now() + time;
     while Instant::now() < end && !watch.is_over() {
+        if let code @ 1.. = leaving.load(Ordering::SeqCst) {
+            return Ok((watch.read()?, Ended::Interrupted(code as u8)));
+        }
         sleep(end.saturating_duration_since(Instant::now()).min(STEP));
         watch.look()?;
     }
-    watch.read()
+    Ok((watch.read()?, Ended::Done))
 }
 
 /// Nobody ran, or nobody told.
@@ -154,22 +164,22 @@ fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
 }
 
 impl Args {
-    fn show(&self, seen: &Observed) -> Result<ExitCode> {
+    fn show(&self, seen: &Observed) -> Result<()> {
         match self.format {
             Format::Text => out!("{}", tables::observed(seen).text())?,
             Format::Json => outln!("{}", serde_json::to_string_pretty(seen)?)?,
             Format::Jsonl => out!("{}", seen.jsonl()?)?,
             Format::Csv => out!("{}", seen.csv()?)?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
-    fn show_change(&self, before: &Observed, after: &Observed) -> Result<ExitCode> {
+    fn show_change(&self, before: &Observed, after: &Observed) -> Result<()> {
         let change = Change::of(before, after);
         match self.format {
             Format::Json => outln!("{}", serde_json::to_string_pretty(&change)?)?,
             _ => out!("{}", tables::change(&change).text())?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

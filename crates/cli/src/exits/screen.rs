@@ -25,15 +25,15 @@ const EVERY: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Done,
-    Interrupted,
+    /// With the code to leave with.
+    Interrupted(u8),
 }
 
 impl Ended {
     pub fn code(self) -> ExitCode {
         match self {
             Ended::Done => ExitCode::SUCCESS,
-            // As a shell says it of SIGINT.
-            Ended::Interrupted => ExitCode::from(130),
+            Ended::Interrupted(code) => ExitCode::from(code),
         }
     }
 }
@@ -66,7 +66,8 @@ fn show(watch: &mut Watch, time: Option<Duration>) -> Result<(Observed, Ended)> 
                 match top.press(key) {
                     Step::Stay => {}
                     Step::Leave => return Ok((watch.read()?, Ended::Done)),
-                    Step::Interrupt => return Ok((watch.read()?, Ended::Interrupted)),
+                    // As a shell says it of SIGINT.
+                    Step::Interrupt => return Ok((watch.read()?, Ended::Interrupted(130))),
                 }
             }
         }
