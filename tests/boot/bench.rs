@@ -94,6 +94,7 @@ fn polling_is_measured_with_the_limits_in_force() {
 
 /// One and two guests: with two, a window is of both, and the emulator's count is of it, too.
 #[test]
+#[ignore = "1 minute"]
 fn idle_guests_are_counted_in_one_window_and_each_adds_what_its_mode_needs() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
@@ -190,6 +191,7 @@ fn check_counts(results: &Results) {
 /// On a host that keeps its own tick away from isolated CPUs, whose guest does, too.  That counts
 /// add up is what its exit code says.
 #[test]
+#[ignore = "2 minutes"]
 fn with_cpus_isolated_on_both_sides_timers_cause_hardly_any_noise() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));

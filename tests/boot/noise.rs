@@ -180,6 +180,7 @@ fn a_guest_alone_has_the_exits_that_its_host_sees() {
 /// Two vCPUs that wander over three CPUs, with other things to do on both sides: most gaps are
 /// several things at once.
 #[test]
+#[ignore = "3 minutes"]
 fn of_busy_guests_on_busy_hosts_every_gap_has_a_cause() {
     // On stock kernels osnoise's own writing of an event is a part of the next gap.
     let with_series = &["tickless", "paratick"][..];

@@ -152,6 +152,7 @@ fn programs(guest: &Guest) -> [u64; 2] {
 
 /// The gap of a tick becomes longer by what records its interrupt and softirq.
 #[test]
+#[ignore = "1 minute"]
 fn what_recording_costs_a_sample() {
     // Where the host's tick has a gap of its own, that is the shorter half of them.
     let typical = |mut lengths: Vec<u64>| {

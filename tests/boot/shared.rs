@@ -153,6 +153,7 @@ fn beside_sleeps(host: &Host, mode: &str) -> (f64, f64) {
 }
 
 #[test]
+#[ignore = "1 minute"]
 fn a_guest_that_learns_takes_nothing_from_a_neighbour_with_other_work() {
     let host = host_for(kernel(), 1, &[]);
     let modes = ["tickless", "tickless+poll", "tickless+learn", "paratick", "paratick+learn"];

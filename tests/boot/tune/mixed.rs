@@ -93,6 +93,7 @@ fn a_vms_own_maximum_is_read_where_the_kernel_has_btf() {
 }
 
 #[test]
+#[ignore = "1 minute"]
 fn without_btf_a_vms_own_maximum_is_what_its_traces_tell_or_not_known() {
     let vms = ["50000 10 80", "module 10 300", "0 10"];
     let host = machine(kernel(), &["kvm.halt_poll_ns=200000"], &vms);
