@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The series' KVM selftests, on hosts of the lab: a guest of their own that asks for anything.
 
-use crate::support::{host_for, kernel, sh, text};
+use crate::support::{base_kernel, host_for, host_spec, kernel, sh, text, tools};
 use paratick_build::kernel as kernels;
-use paratick_machine::exec::ExecResult;
+use paratick_machine::{exec::ExecResult, host::Host, spec::Stall};
 use std::time::Duration;
 
 /// For 60 runs in turn.
@@ -14,15 +14,19 @@ const SKIPPED: i32 = 4;
 
 /// Runs one on a host of two CPUs with these kernel parameters.
 fn selftest(name: &str, append: &[&str], options: &str) -> ExecResult {
+    println!("{append:?}");
+    selftest_on(host_for(kernel(), 1, append), "", name, options)
+}
+
+fn selftest_on(host: Host, with: &str, name: &str, options: &str) -> ExecResult {
     let name = format!("x86_64/{name}");
     let program = kernels::selftest(kernels::DEFAULT_BASE, &name, &mut |_| {});
     let program = program.expect("the selftest, built").display().to_string();
-    let host = host_for(kernel(), 1, append);
     // In memory: no page of it comes over 9p in the middle.
-    let line = format!("cp {program} /tmp/selftest && /tmp/selftest {options}");
+    let line = format!("cp {program} /tmp/selftest && {with} /tmp/selftest {options}");
     let result = host.exec(sh(&line).timeout(PATIENCE)).unwrap();
     let (said, error) = (text(&result.stdout), text(&result.stderr));
-    println!("{name} {append:?} {options}\n{said}{error}");
+    println!("{name} {options}\n{said}{error}");
     host.shutdown().unwrap();
     result
 }
@@ -52,6 +56,21 @@ fn a_host_told_not_to_offers_no_virtual_ticks() {
 #[test]
 fn a_guest_halts_until_its_deadline_and_no_longer() {
     passes("halt_until_test", &[], "");
+}
+
+/// A CPU is taken away for 30 us, 10 000 times a second, as by an SMI.
+#[test]
+fn no_deadline_is_early_where_cpus_are_taken_away() {
+    for (image, kept) in [(kernel(), true), (base_kernel(), false)] {
+        let mut spec = host_spec(image, 1, &[]);
+        spec.emulation.parallel_clock = true;
+        spec.emulation.stall = Some(Stall { cpu: 1, ns: 30_000, every_ns: 100_000 });
+        let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+        let result = selftest_on(host, "taskset -c 1", "tsc_deadline_test", "-n 60000");
+        let (said, error) = (text(&result.stdout), text(&result.stderr));
+        assert!(said.contains(" of 60000 timers were early"), "{said}{error}");
+        assert_eq!(result.code == 0, kept, "{said}{error}");
+    }
 }
 
 /// Before KVM read the guest's TSC and its own clock in that order, 9 of 60 runs had an interrupt
