@@ -173,3 +173,30 @@ fn the_clock_waits_for_the_machine_s_disk_and_files() {
     }
     host.shutdown().unwrap();
 }
+
+/// A CPU that executes STI, PAUSE and CLI in a loop takes the interrupts of its timer (0011).
+#[test]
+fn pause_ends_the_shadow_of_sti() {
+    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/emulator/shadow.s");
+    let folder = tempfile::tempdir().unwrap();
+    let [object, sector] = ["o", "img"].map(|kind| folder.path().join(format!("shadow.{kind}")));
+    let mut steps = [std::process::Command::new("as"), std::process::Command::new("ld")];
+    steps[0].args(["--32", "-o"]).arg(&object).arg(SOURCE);
+    steps[1].args(["-m", "elf_i386", "-Ttext", "0x7c00", "--oformat", "binary", "-o"]);
+    steps[1].arg(&sector).arg(&object);
+    for step in &mut steps {
+        assert!(step.status().expect("binutils").success());
+    }
+    let tools = tools();
+    let mut qemu = Command::new(&tools.qemu);
+    qemu.args("-nodefaults -no-user-config -display none -no-reboot -machine q35".split(' '));
+    qemu.args("-accel tcg,thread=single -icount shift=0,sleep=off -serial stdio".split(' '));
+    tools.firmware.iter().for_each(|folder| {
+        qemu.arg("-L").arg(folder);
+    });
+    qemu.arg("-drive").arg(format!("if=none,id=disk,format=raw,file={}", sector.display()));
+    qemu.args(["-device", "virtio-blk-pci,drive=disk"]).timeout(Duration::from_secs(120));
+    let assert = qemu.assert().success();
+    let said = text(&assert.get_output().stdout);
+    assert!(said.ends_with('.') && said.contains('T'), "{said:?}");
+}

@@ -60,6 +60,8 @@ pub struct Difference {
 const UNKNOWN: &str = "none or unknown";
 /// A hash is told apart by its beginning.
 const HASH: usize = 12;
+/// Kernels of different origin differ in hundreds of options.
+const OPTIONS: usize = 12;
 
 const PRINTED: Meets = Meets { printed: true, resume: false, compare: Compare::Explains };
 const EXPLAINS: Meets = Meets { printed: false, ..PRINTED };
@@ -211,8 +213,14 @@ fn beginning(hash: &str) -> String {
 
 fn unlike(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> String {
     let differs = |(name, value): &(&String, &String)| other.get(*name) != Some(*value);
-    let written = one.iter().filter(differs).map(|(name, value)| format!("{name}={value}"));
-    match written.collect::<Vec<_>>() {
+    let mut written: Vec<_> =
+        one.iter().filter(differs).map(|(name, value)| format!("{name}={value}")).collect();
+    if written.len() > OPTIONS {
+        let more = written.len() - OPTIONS;
+        written.truncate(OPTIONS);
+        written.push(format!("and {more} more"));
+    }
+    match written {
         none if none.is_empty() => "not set".to_string(),
         written => written.join(" "),
     }
@@ -226,4 +234,20 @@ pub fn differences(
 ) -> Vec<Difference> {
     let wanted = FACTS.iter().filter(|fact| wanted(fact.meets));
     wanted.flat_map(|fact| fact.differences(before, after)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_options_the_first_ones_are_told() {
+        let options = |n: usize| (0..n).map(|i| (format!("O{i:02}"), "y".to_string())).collect();
+        let none = BTreeMap::new();
+        assert_eq!(unlike(&none, &options(2)), "not set");
+        assert_eq!(unlike(&options(2), &none), "O00=y O01=y");
+        assert!(unlike(&options(OPTIONS), &none).ends_with(" O11=y"));
+        let many = unlike(&options(OPTIONS + 30), &none);
+        assert!(many.starts_with("O00=y ") && many.ends_with(" O11=y and 30 more"), "{many}");
+    }
 }
