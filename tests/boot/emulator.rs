@@ -187,6 +187,8 @@ fn pause_ends_the_shadow_of_sti() {
     for step in &mut steps {
         assert!(step.status().expect("binutils").success());
     }
+    // SeaBIOS boots from no disk of one sector.
+    fs::OpenOptions::new().write(true).open(&sector).unwrap().set_len(1 << 20).unwrap();
     let tools = tools();
     let mut qemu = Command::new(&tools.qemu);
     qemu.args("-nodefaults -no-user-config -display none -no-reboot -machine q35".split(' '));
@@ -195,7 +197,8 @@ fn pause_ends_the_shadow_of_sti() {
         qemu.arg("-L").arg(folder);
     });
     qemu.arg("-drive").arg(format!("if=none,id=disk,format=raw,file={}", sector.display()));
-    qemu.args(["-device", "virtio-blk-pci,drive=disk"]).timeout(Duration::from_secs(120));
+    qemu.args(["-device", "virtio-blk-pci,drive=disk,bootindex=1"])
+        .timeout(Duration::from_secs(120));
     let assert = qemu.assert().success();
     let said = text(&assert.get_output().stdout);
     assert!(said.ends_with('.') && said.contains('T'), "{said:?}");
