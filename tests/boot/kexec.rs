@@ -88,7 +88,8 @@ fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
     let report: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
     let ticks = report["virtual_ticks"].as_array().unwrap().iter();
     let busy = ticks.map(|n| n.as_u64().unwrap()).max().unwrap();
-    assert!((121..=129).contains(&busy), "{report}");
+    // A tick that is late by more than a period is one with the next.
+    assert!((117..=129).contains(&busy), "{report}");
 }
 
 fn is_clean(console: &str) {
