@@ -166,10 +166,11 @@ fn hyper_v_s_timer_is_armed_by_an_msr_of_its_own() {
     let sleeps = count(&host, &guest, device.interrupt, &["sleep", "--work", &work]);
     sleeps.is_armed_each_time(sleeps.of(Cause::Arm, "HV_STIMER0_COUNT"));
     assert!(sleeps.of(Cause::Eoi, "HV_EOI") >= SLEEPS);
-    // A guest that computes: the timer of each tick ends its run.
+    // A guest that computes: the timer of each tick ends its run.  Some more interrupts come while
+    // it is idle, before and after, and end halts.
     let busy = count(&host, &guest, device.interrupt, &["ticks"]);
     let ticks = busy.of(Cause::Expiry, "stimer_timer_callback");
-    assert!(ticks * 100 >= busy.interrupts * 95, "{} of {}", ticks, busy.interrupts);
+    assert!(ticks * 100 >= busy.interrupts * 90, "{} of {}", ticks, busy.interrupts);
     println!("{:?}, {:?}", sleeps.about(), busy.about());
     end(host, guest);
 }

@@ -98,10 +98,12 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A program in C, for hosts and guests; tests that run at the same time may want the same one.
+/// A program in C, for hosts and guests; tests that run at the same time may want the same one,
+/// in this process or in another.
 pub fn compile(source: &str, program: &str) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let new = format!("{program}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let new = format!("{program}.{}-{next}", std::process::id());
     let mut gcc = std::process::Command::new("gcc");
     gcc.args(["-O2", "-Wall", "-static", "-pthread", "-o", &new, source]);
     assert!(gcc.status().expect("gcc").success());

@@ -56,7 +56,8 @@ fn threads_of_a_guest_keep_away_from_an_isolated_cpu() {
     let chores = ["paratick-agent", "workload", "chores", "--threads", "4"];
     let [before, after] = before_and_after(Knob::GuestThreads, &chores, false);
     let its = |ranks: &[Rank]| of(ranks, |kind, name| kind == Kind::Thread && name == "exe");
-    assert!(its(&before) >= 20, "{}", its(&before));
+    // How many of them that CPU gets is chance: 10, 31 and 42 were seen.
+    assert!(its(&before) >= 5, "{}", its(&before));
     assert_eq!(its(&after), 0);
     let (all, left) = (against(Knob::GuestThreads, &before), against(Knob::GuestThreads, &after));
     assert!(left * 20 <= all, "{left} of {all}");
