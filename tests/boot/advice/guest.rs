@@ -76,7 +76,7 @@ fn interrupts_of_devices_go_where_they_are_sent() {
 }
 
 #[test]
-fn an_isolated_cpu_is_sent_no_more_ipis() {
+fn an_isolated_cpu_sends_no_more_ipis() {
     let chores = ["paratick-agent", "workload", "chores", "--threads", "4"];
     let knob = Knob::GuestIpis;
     let [before, after] = before_and_after(knob, &chores, true);

@@ -28,7 +28,7 @@ impl Knob {
                 "guest: its local APIC's timer and the TSC in place of that device \
                  (clocksource=tsc; no nolapic_timer, no lapic=notscdeadline)"
             }
-            Knob::GuestIpis => "guest: isolcpus= and rcu_nocbs= on the CPU that receives it",
+            Knob::GuestIpis => "guest: isolcpus= and rcu_nocbs= on the CPU that sends it",
             Knob::GuestInterrupts => "guest: irqaffinity= to other CPUs",
             Knob::GuestThreads => "guest: isolcpus=domain,…",
             Knob::HostTicks => "host: nohz_full= on the vCPUs' pCPUs",

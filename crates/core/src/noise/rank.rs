@@ -144,6 +144,8 @@ fn of_exit(cause: Cause, about: &str, tick: bool) -> Option<Knob> {
         Cause::Arm | Cause::Stop | Cause::Expiry => tick.then_some(Knob::GuestTicks),
         Cause::HostTimer => (about == "hrtick").then_some(Knob::HostSlices),
         Cause::Io => is_interrupt(about).then_some(Knob::HostDevices),
+        // One that another CPU sent still comes.
+        Cause::Ipi => (!is_interrupt(about)).then_some(Knob::GuestIpis),
         _ => of_exits(cause),
     }
 }
@@ -153,8 +155,8 @@ fn of_exits(cause: Cause) -> Option<Knob> {
     match cause {
         Cause::Arm | Cause::Stop | Cause::Expiry => Some(Knob::GuestTicks),
         Cause::HostTick => Some(Knob::HostTicks),
-        Cause::Ipi => Some(Knob::GuestIpis),
         Cause::HostTimer
+        | Cause::Ipi
         | Cause::Halt
         | Cause::Eoi
         | Cause::Clock
