@@ -54,7 +54,7 @@ impl Snapshot {
             pid,
             tgid: thread.absence.tgid,
             vcpu: thread.absence.vcpu,
-            isa: thread.absence.isa,
+            isa: thread.noted.isa,
             reason: thread.noted.reason,
             facts: thread.noted.facts,
             detail: thread.noted.detail,

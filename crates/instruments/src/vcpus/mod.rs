@@ -10,11 +10,12 @@ mod raw;
 use crate::{away::Programs, bpf, clock, Instrument};
 use anyhow::{Context, Result};
 use aya::{
-    maps::{HashMap, MapData},
+    maps::{Array, HashMap, MapData, Stack},
     Pod,
 };
 use gather::Snapshot;
 use paratick_core::observed::{Counted, Reading};
+use raw::Vcpu;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
@@ -33,9 +34,14 @@ impl Instrument for VcpuCounter {
     fn read(&mut self) -> Result<Reading> {
         let now_ns = clock::now_ns();
         // In this order: see [`Snapshot`].
-        let threads = self.map("vcpus")?;
-        let snapshot =
-            Snapshot { threads, counts: self.map("counts")?, lost: self.0.lost()?, now_ns };
+        let threads = self.placed("threads", "vcpus")?;
+        let threads = threads.into_iter().filter(|(pid, vcpu): &(u32, Vcpu)| vcpu.pid == *pid);
+        let snapshot = Snapshot {
+            threads: threads.collect(),
+            counts: self.placed("kinds", "counts")?,
+            lost: self.0.lost()?,
+            now_ns,
+        };
         let missed = bpf::missed(&self.0.ebpf, "kvm_exit")?;
         Ok(Reading {
             vms: snapshot.gather(),
@@ -56,13 +62,31 @@ impl VcpuCounter {
 
     /// What was counted of VMs whose processes have ended: their places are free again.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
-        let mut counts: BTreeMap<raw::Kind, raw::Spent> = self.map("counts")?;
-        counts.retain(|kind, _| ended.contains(&kind.tgid));
+        let mut places: BTreeMap<raw::Kind, u32> = self.map("kinds")?;
+        places.retain(|kind, _| ended.contains(&kind.tgid));
+        let counts = self.at("counts", &places)?;
         let mut lost = self.0.lost()?;
         lost.retain(|vm, _| ended.contains(vm));
-        self.remove::<raw::Kind, raw::Spent>("counts", counts.keys())?;
+        self.remove::<raw::Kind, u32>("kinds", places.keys())?;
+        let left = self.0.ebpf.map_mut("left_counts").context(NO)?;
+        let mut left: Stack<_, u32> = Stack::try_from(left)?;
+        places.into_values().try_for_each(|place| left.push(place, 0))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
         Ok(Snapshot { threads: BTreeMap::new(), counts, lost, now_ns: 0 }.gather())
+    }
+
+    /// What `values` has at each key's place.
+    fn placed<K: Pod + Ord, V: Pod>(&self, places: &str, values: &str) -> Result<BTreeMap<K, V>> {
+        self.at(values, &self.map(places)?)
+    }
+
+    fn at<K: Pod + Ord, V: Pod>(
+        &self,
+        values: &str,
+        places: &BTreeMap<K, u32>,
+    ) -> Result<BTreeMap<K, V>> {
+        let array: Array<_, V> = Array::try_from(self.0.ebpf.map(values).context(NO)?)?;
+        places.iter().map(|(key, place)| Ok((*key, array.get(place, 0)?))).collect()
     }
 
     fn map<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
