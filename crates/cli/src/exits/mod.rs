@@ -14,9 +14,9 @@ use crate::{
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use paratick_core::observed::{Change, Observed, SCHEMA};
-use paratick_observe::{check, running, Wanted, Watch};
+use paratick_observe::{check, running, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
-use screen::{Ended, STEP};
+use screen::Ended;
 use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
@@ -150,17 +150,14 @@ fn look(watch: &mut Watch, time: Duration, leaving: &AtomicUsize) -> Result<(Obs
 
 /// Nobody ran, or nobody told.
 fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
-    match seen.exits_by_kvm {
-        _ if watch.was_told() => Ok(()),
-        Some(exits @ 1..) => bail!(
-            "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
-             hint: this kernel does not tell more than /sys/kernel/debug/kvm/exits"
-        ),
-        _ => bail!(
+    watch.check_told(seen)?;
+    if !watch.was_told() {
+        bail!(
             "no vCPU made an exit on this machine while it was looked at\n\
              hint: start a VM, or look longer with --for"
-        ),
+        );
     }
+    Ok(())
 }
 
 impl Args {
