@@ -17,7 +17,7 @@ pub const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/
 /// As a VMM is called whose VMs have names.
 pub const VMM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/firecracker");
 
-pub fn program() -> String {
+fn program() -> String {
     format!("env HOME=/tmp {}", assert_cmd::cargo::cargo_bin("paratick").display())
 }
 

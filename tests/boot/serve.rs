@@ -3,7 +3,7 @@
 //! machine is the lab's host.
 
 use crate::{
-    exits::{program, run, SOURCE, VMM},
+    exits::{run, SOURCE, VMM},
     support::{compile, host_spec, kernel, text, tools},
 };
 use paratick_build::kernel::{debian, DEFAULT_BASE};
@@ -21,13 +21,18 @@ fn packaged(file: &str) -> String {
 fn capabilities() -> Vec<String> {
     let unit = packaged("paratick.service");
     let of = |key: &str| {
-        let value = unit.lines().find_map(|line| line.strip_prefix(key)).expect(key);
-        let names = value.split_whitespace().map(|name| name.strip_prefix("CAP_").unwrap());
-        names.map(str::to_lowercase).collect::<Vec<_>>()
+        let names = unit.lines().filter_map(|line| line.strip_prefix(key));
+        let names = names.flat_map(|names| names.split_whitespace());
+        names.map(|name| name.strip_prefix("CAP_").unwrap().to_lowercase()).collect::<Vec<_>>()
     };
     let given = of("AmbientCapabilities=");
     assert_eq!(given, of("CapabilityBoundingSet="));
     given
+}
+
+/// Without what only kernels of distributions ask for.
+fn capabilities_of_linux() -> Vec<String> {
+    capabilities().into_iter().filter(|one| one != "sys_admin").collect()
 }
 
 /// Runs what follows as nobody in particular, who has these capabilities and can get no others.
@@ -41,13 +46,13 @@ fn nobody(capabilities: &[String]) -> String {
 }
 
 /// `scrape`, and `$P serve` in the background as `$S`, which has begun.
-fn serving(options: &str) -> String {
-    let nobody = nobody(&capabilities());
+fn serving(capabilities: &[String]) -> String {
+    let nobody = nobody(capabilities);
     format!(
         "scrape() {{ bash -c 'exec 3<>/dev/tcp/127.0.0.1/10186; \
          printf \"GET /metrics HTTP/1.1\\r\\nAccept: $0\\r\\n\\r\\n\" >&3; cat <&3' $1; }}; \
-         {nobody} $P serve {options} 2>/tmp/said & S=$!; \
-         until grep -q listening /tmp/said; do kill -0 $S || break; sleep 0.05; done; "
+         {nobody} $P serve 2>/tmp/said & S=$!; \
+         until grep -q listening /tmp/said; do kill -0 $S || break; sleep 0.05; done; cat /tmp/said >&2; "
     )
 }
 
@@ -69,11 +74,11 @@ fn sum(samples: &BTreeMap<&str, f64>, name: &str, label: &str) -> f64 {
 }
 
 /// VMs begin and end while they are scraped; two of one name are stopped, counted and go on.
-fn counts_are_those_of_kvm_s_statistics(kernel: PathBuf) {
+fn counts_are_those_of_kvm_s_statistics(kernel: PathBuf, capabilities: &[String]) {
     compile(SOURCE, VMM);
     let host = snapshot::host(host_spec(kernel, 3, &[]), &tools(), &mut |_| {}).unwrap();
-    let script = serving("")
-        + "V=; for n in 1 2; do $VMM 1 2000 --id twin $((n * 4000)) >>/tmp/vms & V=\"$V $!\"; done; \
+    let script = serving(capabilities)
+        + "grep -h CapEff /proc/$S/task/*/status | sort -u; echo =; V=; for n in 1 2; do $VMM 1 2000 --id twin $((n * 4000)) >>/tmp/vms & V=\"$V $!\"; done; \
            for n in 1 2 3; do $VMM 1 $((n * 100)) --id one-$n 2000 >>/tmp/vms & O=$!; \
            $VMM 3 $((n * 70)) --id three-$n >>/tmp/vms; scrape >/tmp/scrape.$n; wait $O; done; \
            kill -STOP $V; sleep 0.5; for v in $V; do \
@@ -82,11 +87,14 @@ fn counts_are_those_of_kvm_s_statistics(kernel: PathBuf) {
            echo =; kill -TERM $S; wait $S; echo $?; echo =; cat /tmp/vms; \
            for n in 1 2 3; do echo =; cat /tmp/scrape.$n; done";
     let said = text(&run(&host, &script).stdout);
-    let [stopped, then, last, code, ended, early @ ..] = &said.split("=\n").collect::<Vec<_>>()[..]
+    let [has, stopped, then, last, code, ended, early @ ..] =
+        &said.split("=\n").collect::<Vec<_>>()[..]
     else {
         panic!("{said}");
     };
     println!("{stopped}{ended}");
+    // CAP_BPF and CAP_DAC_READ_SEARCH.
+    assert_eq!(has.split_whitespace().collect::<Vec<_>>(), ["CapEff:", "0000008000000004"]);
     assert_eq!((code.trim(), stopped.lines().count(), ended.lines().count()), ("0", 2, 8));
     let then = samples(then);
     for line in stopped.lines() {
@@ -128,20 +136,20 @@ fn number(text: &str) -> f64 {
 
 #[test]
 fn scrapes_of_vms_that_come_and_go_have_the_counts_of_kvm_s_statistics() {
-    counts_are_those_of_kvm_s_statistics(kernel());
+    counts_are_those_of_kvm_s_statistics(kernel(), &capabilities_of_linux());
 }
 
 #[test]
 fn so_they_have_on_a_kernel_of_debian_s() {
     let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
-    counts_are_those_of_kvm_s_statistics(stock.bzimage);
+    counts_are_those_of_kvm_s_statistics(stock.bzimage, &capabilities());
 }
 
 /// Without any of them neither verb looks, and says which it lacks.
 #[test]
 fn each_capability_of_the_unit_is_needed() {
     let host = snapshot::host(host_spec(kernel(), 2, &[]), &tools(), &mut |_| {}).unwrap();
-    let all = capabilities();
+    let all = capabilities_of_linux();
     assert_eq!(all.len(), 4);
     for verb in ["serve", "exits --for 1s"] {
         for lacks in &all {
@@ -153,6 +161,23 @@ fn each_capability_of_the_unit_is_needed() {
             assert!(error.contains(&named), "{error}");
         }
     }
+    host.shutdown().unwrap();
+}
+
+/// Debian's kernels let CAP_PERFMON alone attach nothing, unless they are told to.
+#[test]
+fn on_debian_s_kernels_an_administrator_looks() {
+    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel").bzimage;
+    let host = snapshot::host(host_spec(stock, 2, &[]), &tools(), &mut |_| {}).unwrap();
+    let few = nobody(&capabilities_of_linux());
+    let result = run(&host, &format!("{few} $P serve"));
+    let error = text(&result.stderr);
+    assert!(result.code == 69 && error.contains("\nhint: have CAP_SYS_ADMIN, too"), "{error}");
+    let allowed = "echo 2 >/proc/sys/kernel/perf_event_paranoid";
+    let script = format!("{allowed}; timeout --preserve-status 20 {few} $P serve");
+    let result = run(&host, &script);
+    let said = text(&result.stderr);
+    assert!(result.code == 0 && said.contains("listening on http://127.0.0.1:10186/"), "{said}");
     host.shutdown().unwrap();
 }
 
@@ -235,7 +260,7 @@ fn prometheus_reads_it_and_the_dashboard_shows_something() {
     let asked = queries.iter().map(|query| {
         format!("promtool query instant -o json http://127.0.0.1:9090 '{query}' || echo FAILED; ")
     });
-    let script = serving("")
+    let script = serving(&capabilities())
         + &format!(
             "printf '%s\\n' 'global: {{scrape_interval: 2s, evaluation_interval: 2s}}' \
              'rule_files: [{TOP}/packaging/paratick.rules.yml]' 'scrape_configs: \

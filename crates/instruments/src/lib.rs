@@ -31,6 +31,7 @@ mod tsc_offsets;
 mod untold;
 pub mod vcpus;
 
+pub use bpf::perf_is_for_admins;
 pub use table::Instruments;
 pub use tracefs::end_traces;
 pub use untold::exits as exits_by_kvm;

@@ -12,7 +12,7 @@ mod watch;
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
-pub use rights::check;
+pub use rights::{check, keep_to_reading};
 pub use watch::{Watch, STEP};
 
 /// For whoever lets an agent count.

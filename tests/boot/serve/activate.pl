@@ -8,8 +8,11 @@ use IO::Socket::INET;
 use IO::Socket::UNIX;
 use POSIX ();
 
+# Whatever it waits for in vain.
+alarm 300;
 my $notify = "/tmp/notify.$$";
 my $told = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => $notify) or die "notify: $!";
+chmod 0777, $notify;
 my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die "listen: $!";
 my $client = IO::Socket::INET->new('127.0.0.1:' . $listener->sockport) or die "connect: $!";
 

@@ -7,7 +7,7 @@ use crate::{errors::usage, print::errln, signals};
 use anyhow::{bail, Context, Result};
 use clap::Args as Arguments;
 use http::{Asked, Told};
-use paratick_observe::{check, Format, Metrics, Sums, Wanted, Watch, STEP};
+use paratick_observe::{check, keep_to_reading, Format, Metrics, Sums, Wanted, Watch, STEP};
 use sd_notify::NotifyState;
 use std::{
     collections::BTreeMap,
@@ -57,6 +57,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if watch.read()?.vmm_end_unknown {
         errln!("this kernel does not tell when a VMM is left: its time lasts to the entry");
     }
+    // Before anybody is listened to.
+    keep_to_reading()?;
     errln!("listening on http://{}/metrics", listener.local_addr()?);
     let (asked, requests) = sync_channel(http::MOST);
     http::serve(listener, asked, http::TIME);
