@@ -2,14 +2,15 @@
 //! `paratick serve` on a machine whose VMs come and go, as packaging/paratick.service runs it.  The
 //! machine is the lab's host.
 
+mod long;
+
 use crate::{
     exits::{run, SOURCE, VMM},
     support::{compile, host_spec, kernel, text, tools},
 };
 use paratick_build::kernel::{debian, DEFAULT_BASE};
-use paratick_core::size::Size;
-use paratick_machine::{host::Host, snapshot};
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+use paratick_machine::snapshot;
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -52,7 +53,8 @@ fn serving(capabilities: &[String]) -> String {
         "scrape() {{ bash -c 'exec 3<>/dev/tcp/127.0.0.1/10186; \
          printf \"GET /metrics HTTP/1.1\\r\\nAccept: $0\\r\\n\\r\\n\" >&3; cat <&3' $1; }}; \
          {nobody} $P serve 2>/tmp/said & S=$!; \
-         until grep -q listening /tmp/said; do kill -0 $S || break; sleep 0.05; done; cat /tmp/said >&2; "
+         until grep -q listening /tmp/said; do kill -0 $S || break; sleep 0.05; done; \
+         cat /tmp/said >&2; "
     )
 }
 
@@ -78,7 +80,8 @@ fn counts_are_those_of_kvm_s_statistics(kernel: PathBuf, capabilities: &[String]
     compile(SOURCE, VMM);
     let host = snapshot::host(host_spec(kernel, 3, &[]), &tools(), &mut |_| {}).unwrap();
     let script = serving(capabilities)
-        + "grep -h CapEff /proc/$S/task/*/status | sort -u; echo =; V=; for n in 1 2; do $VMM 1 2000 --id twin $((n * 4000)) >>/tmp/vms & V=\"$V $!\"; done; \
+        + "grep -h CapEff /proc/$S/task/*/status | sort -u; echo =; \
+           for n in 1 2; do $VMM 1 2000 --id twin $((n * 4000)) >>/tmp/vms & V=\"$V $!\"; done; \
            for n in 1 2 3; do $VMM 1 $((n * 100)) --id one-$n 2000 >>/tmp/vms & O=$!; \
            $VMM 3 $((n * 70)) --id three-$n >>/tmp/vms; scrape >/tmp/scrape.$n; wait $O; done; \
            kill -STOP $V; sleep 0.5; for v in $V; do \
@@ -197,95 +200,5 @@ fn systemd_may_pass_the_socket() {
     assert!(rest.ends_with("\nended 0\n"), "{rest}");
     let build = concat!("paratick_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
     assert!(rest.contains(build), "{rest}");
-    host.shutdown().unwrap();
-}
-
-/// Every query of the dashboard, with its variables as for all hosts and VMs.
-fn queries() -> Vec<String> {
-    let dashboard: serde_json::Value =
-        serde_json::from_str(&packaged("paratick-dashboard.json")).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap().iter();
-    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
-    let shown = targets.map(|target| target["expr"].as_str().unwrap().to_string());
-    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
-    // label_values(METRIC, LABEL)
-    let variables = variables.filter_map(|variable| variable["definition"].as_str());
-    let metrics = variables.map(|values| {
-        let metric = values.strip_prefix("label_values(").unwrap().rsplit_once(", ").unwrap();
-        format!("count by ({}) ({})", metric.1.trim_end_matches(')'), metric.0)
-    });
-    let all = shown.chain(metrics);
-    all.map(|query| {
-        let query = query.replace("$__rate_interval", "1m");
-        let query = query.replace("$instance", ".*").replace("$vm", ".*");
-        assert!(!query.contains('$'), "{query}");
-        query
-    })
-    .collect()
-}
-
-fn recorded() -> Vec<String> {
-    let rules = packaged("paratick.rules.yml");
-    let names = rules.lines().filter_map(|line| line.trim().strip_prefix("- record: "));
-    names.map(String::from).collect()
-}
-
-/// What promtool thinks of a file of its kind.
-fn check(what: &str, input: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("in");
-    fs::write(&file, input).unwrap();
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", what]);
-    match what {
-        "rules" => promtool.arg(&file),
-        _ => promtool.stdin(fs::File::open(&file).unwrap()),
-    };
-    let output = promtool.output().expect("promtool; scripts/bootstrap --with operators");
-    let said = text(&output.stdout) + &text(&output.stderr);
-    println!("{said}");
-    assert!(output.status.success(), "{said}");
-}
-
-/// Debian's Prometheus scrapes it, and has something for each query of the dashboard and each rule.
-#[test]
-#[ignore = "5 minutes; scripts/bootstrap --with operators"]
-fn prometheus_reads_it_and_the_dashboard_shows_something() {
-    compile(SOURCE, VMM);
-    let mut spec = host_spec(kernel(), 3, &[]);
-    spec.boot.memory = spec.boot.memory + Size::mib(1024);
-    let host: Host = snapshot::host(spec, &tools(), &mut |_| {}).unwrap();
-    let queries: Vec<String> = [queries(), recorded()].concat();
-    assert!(queries.len() >= 18, "{queries:?}");
-    let asked = queries.iter().map(|query| {
-        format!("promtool query instant -o json http://127.0.0.1:9090 '{query}' || echo FAILED; ")
-    });
-    let script = serving(&capabilities())
-        + &format!(
-            "printf '%s\\n' 'global: {{scrape_interval: 2s, evaluation_interval: 2s}}' \
-             'rule_files: [{TOP}/packaging/paratick.rules.yml]' 'scrape_configs: \
-             [{{job_name: paratick, static_configs: [{{targets: [\"127.0.0.1:10186\"]}}]}}]' \
-             >/tmp/p.yml; \
-             for n in 1 2; do $VMM 1 100000 --id busy-$n 5000 >/dev/null & done; \
-             prometheus --config.file=/tmp/p.yml --storage.tsdb.path=/tmp/tsdb \
-             --web.listen-address=127.0.0.1:9090 2>/tmp/prom.log & \
-             until grep -q 'ready to receive' /tmp/prom.log; do kill -0 $! || break; sleep 1; done; \
-             sleep 60; scrape; echo =; "
-        )
-        + &asked.collect::<String>()
-        + "promtool query instant http://127.0.0.1:9090 up; \
-           echo =; tail -n 20 /tmp/prom.log";
-    let said = text(&run(&host, &script).stdout);
-    let [scrape, answers, log] = said.split("=\n").collect::<Vec<_>>()[..] else {
-        panic!("{said}");
-    };
-    println!("{answers}{log}");
-    check("metrics", scrape.split_once("\r\n\r\n").unwrap().1);
-    check("rules", &packaged("paratick.rules.yml"));
-    for (query, answer) in queries.iter().zip(answers.lines()) {
-        let values: serde_json::Value = serde_json::from_str(answer).expect(answer);
-        assert!(!values.as_array().unwrap().is_empty(), "nothing for {query}");
-    }
-    assert!(answers.contains("up{instance=\"127.0.0.1:10186\", job=\"paratick\"} => 1"));
     host.shutdown().unwrap();
 }

@@ -31,8 +31,8 @@ use std::{
 /// Looks at running VMs of any VMM on any kernel with KVM, and restarts nothing: per VM and cause,
 /// exits a second, their mean and 99th percentile, and the time in KVM, in the VMM, asleep and
 /// stolen.  VMs may come and go meanwhile; one that ends keeps its rows.  Memory does not grow.
-/// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH.  docs/measuring.md has
-/// the causes, docs/exits.md the rest.
+/// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH, and CAP_SYS_ADMIN where
+/// kernel.perf_event_paranoid is above 2.  docs/measuring.md has the causes, docs/exits.md more.
 /// Exit codes: 0 done, 2 wrong usage, 69 could not look, 130 interrupted (what was counted until
 /// then is printed and saved).
 #[derive(Arguments)]
