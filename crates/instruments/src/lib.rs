@@ -10,6 +10,7 @@ mod bpf;
 mod btf;
 mod clock;
 pub mod cycle;
+mod entries;
 pub mod exits;
 mod facts;
 pub mod halts;

@@ -109,7 +109,7 @@ fn prometheus_reads_it_and_the_dashboard_shows_something() {
 /// 50 VMs with 2 vCPUs each, and a scrape a second for ten minutes.
 #[test]
 #[ignore = "4 minutes"]
-fn many_scrapes_of_many_vms_are_exact_and_memory_stays() {
+fn many_scrapes_of_many_vms_are_exact_and_need_little_memory() {
     let host = machine();
     // Memory in kB, threads, CPU time in user and system mode in 10 ms, and the time in s.
     let used = "used() { echo $(grep -hE '^(VmRSS|Threads):' /proc/$S/status | tr -dc '0-9\\n') \
@@ -136,8 +136,8 @@ fn many_scrapes_of_many_vms_are_exact_and_memory_stays() {
             number(kilobytes)
         })
         .collect();
-    // What is read grows: each of 100 vCPUs makes some hundred kinds of exits.
-    assert!(kilobytes[2] < kilobytes[0] + 20_000.0, "{kilobytes:?}");
+    // A reading is as large as what has happened: here some 12 000 kinds of exits.
+    assert!(kilobytes.iter().all(|one| *one < 60_000.0), "{kilobytes:?}");
     let last = samples(last);
     assert_eq!((stopped.lines().count(), last["paratick_lost_total"]), (50, 0.0));
     for line in stopped.lines() {

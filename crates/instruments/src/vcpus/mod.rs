@@ -7,7 +7,7 @@
 mod gather;
 mod raw;
 
-use crate::{away::Programs, bpf, clock, Instrument};
+use crate::{away::Programs, bpf, clock, entries::entries, Instrument};
 use anyhow::{Context, Result};
 use aya::{
     maps::{HashMap, MapData},
@@ -33,9 +33,9 @@ impl Instrument for VcpuCounter {
     fn read(&mut self) -> Result<Reading> {
         let now_ns = clock::now_ns();
         // In this order: see [`Snapshot`].
-        let threads = self.map("vcpus")?;
-        let snapshot =
-            Snapshot { threads, counts: self.map("counts")?, lost: self.0.lost()?, now_ns };
+        let threads = entries(&self.0.ebpf, "vcpus")?.into_iter().collect();
+        let counts = entries(&self.0.ebpf, "counts")?;
+        let snapshot = Snapshot { threads, counts, lost: self.0.lost()?, now_ns };
         let missed = bpf::missed(&self.0.ebpf, "kvm_exit")?;
         Ok(Reading {
             vms: snapshot.gather(),
@@ -49,26 +49,18 @@ impl Instrument for VcpuCounter {
 impl VcpuCounter {
     /// The processes of VMs that made an exit, and were not taken.
     pub fn vms(&self) -> Result<BTreeSet<u32>> {
-        let map: HashMap<_, u32, u64> = HashMap::try_from(self.0.ebpf.map("vms").context(NO)?)?;
-        let vms = map.keys().collect::<Result<BTreeSet<u32>, _>>()?;
-        Ok(vms.into_iter().filter(|vm| *vm != 0).collect())
+        Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
     }
 
     /// What was counted of VMs whose processes have ended: their places are free again.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
-        let mut counts: BTreeMap<raw::Kind, raw::Spent> = self.map("counts")?;
-        counts.retain(|kind, _| ended.contains(&kind.tgid));
+        let mut counts: Vec<(raw::Kind, raw::Spent)> = entries(&self.0.ebpf, "counts")?;
+        counts.retain(|(kind, _)| ended.contains(&kind.tgid));
         let mut lost = self.0.lost()?;
         lost.retain(|vm, _| ended.contains(vm));
-        self.remove::<raw::Kind, raw::Spent>("counts", counts.keys())?;
+        self.remove::<raw::Kind, raw::Spent>("counts", counts.iter().map(|(kind, _)| kind))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
         Ok(Snapshot { threads: BTreeMap::new(), counts, lost, now_ns: 0 }.gather())
-    }
-
-    fn map<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
-        let map: HashMap<_, K, V> = HashMap::try_from(self.0.ebpf.map(name).context(NO)?)?;
-        let all = map.iter().collect::<Result<_, _>>();
-        all.with_context(|| format!("cannot read the BPF map {name}"))
     }
 
     fn remove<'a, K: Pod + 'a, V: Pod>(
@@ -76,13 +68,11 @@ impl VcpuCounter {
         name: &str,
         keys: impl Iterator<Item = &'a K>,
     ) -> Result<()> {
-        let map = self.0.ebpf.map_mut(name).context(NO)?;
+        let map = self.0.ebpf.map_mut(name).context("a BPF map is missing")?;
         let mut map: HashMap<&mut MapData, K, V> = HashMap::try_from(map)?;
         keys.into_iter().try_for_each(|key| Ok(map.remove(key)?))
     }
 }
-
-const NO: &str = "a BPF map is missing";
 
 #[cfg(test)]
 mod tests;
