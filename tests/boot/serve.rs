@@ -199,6 +199,6 @@ fn systemd_may_pass_the_socket() {
     assert_eq!(state, "notified READY=1\n");
     assert!(rest.ends_with("\nended 0\n"), "{rest}");
     let build = concat!("paratick_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
-    assert!(rest.contains(build), "{rest}");
+    assert!(rest.contains(build) && rest.contains(",vcpu=\"0\",cause=\""), "{rest}");
     host.shutdown().unwrap();
 }

@@ -111,8 +111,8 @@ fn prometheus_reads_it_and_the_dashboard_shows_something() {
 #[ignore = "4 minutes"]
 fn many_scrapes_of_many_vms_are_exact_and_need_little_memory() {
     let host = machine();
-    // Memory in kB, threads, CPU time in user and system mode in 10 ms, and the time in s.  A CPU of
-    // this machine has an instruction each ns.
+    // Memory in kB, threads, CPU time in user and system mode in 10 ms, and the time in s.  A CPU
+    // of this machine has an instruction each ns.
     let used = "used() { echo $(grep -hE '^(VmRSS|Threads):' /proc/$S/status | tr -dc '0-9\\n') \
                 $(cut -d' ' -f14,15 /proc/$S/stat) $(cut -d' ' -f1 /proc/uptime); }; ";
     let script = serving(&capabilities())

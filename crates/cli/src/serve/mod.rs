@@ -22,9 +22,8 @@ use std::{
 ///
 /// Counts as `paratick exits` does, from the start on, and answers at http://ADDR:PORT/metrics with
 /// OpenMetrics, or with Prometheus' older format: per VM and cause, exits, and where their time
-/// goes.  A VM's series end when the VM does; the sums of the whole host go on.  Memory does not
-/// grow.
-/// Needs what `paratick exits` needs; docs/serve.md has the metrics.
+/// goes.  A VM's series end when the VM does; the sums of the whole host go on.  Needs what
+/// `paratick exits` needs; docs/serve.md has the metrics.
 /// Exit codes: 0 ended by a signal, 2 wrong usage, 69 could not listen or look.
 #[derive(Arguments)]
 pub struct Args {
