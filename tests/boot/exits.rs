@@ -13,16 +13,16 @@ use paratick_core::{
 use paratick_machine::{exec::ExecResult, host::Host, snapshot};
 use std::{path::PathBuf, thread};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/exits/vm.c");
+pub const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/exits/vm.c");
 /// As a VMM is called whose VMs have names.
-const VMM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/firecracker");
+pub const VMM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/firecracker");
 
 fn program() -> String {
     format!("env HOME=/tmp {}", assert_cmd::cargo::cargo_bin("paratick").display())
 }
 
 /// Runs a script on the machine in which `$P` is the program, and `$VMM` what makes VMs.
-fn run(host: &Host, script: &str) -> ExecResult {
+pub fn run(host: &Host, script: &str) -> ExecResult {
     let result = host.exec(sh(&format!("P='{}'; VMM={VMM}; {script}", program()))).unwrap();
     println!("{}", text(&result.stderr));
     result

@@ -18,6 +18,7 @@ mod outside;
 mod own_program;
 mod refusals;
 mod report;
+mod serve;
 mod stdout;
 mod steps;
 mod support;

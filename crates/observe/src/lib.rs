@@ -3,15 +3,17 @@
 //! they do.
 
 mod ended;
+mod metrics;
 mod names;
 mod processes;
 mod rights;
 mod watch;
 
+pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
-pub use rights::check;
-pub use watch::Watch;
+pub use rights::{check, keep_to_reading};
+pub use watch::{Watch, STEP};
 
 /// For whoever lets an agent count.
 pub use paratick_instruments::vcpus::VcpuCounter;

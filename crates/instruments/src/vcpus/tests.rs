@@ -36,7 +36,7 @@ fn thread(exits: u64, state: u32) -> Vcpu {
 fn gather(threads: &[(u32, Vcpu)], counts: &[(Kind, Spent)]) -> Counted {
     let snapshot = Snapshot {
         threads: threads.iter().copied().collect(),
-        counts: counts.iter().copied().collect(),
+        counts: counts.to_vec(),
         lost: BTreeMap::from([(0, 9), (7, 2)]),
         now_ns: 1_200,
     };
