@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a bzImage says of itself.
 
+use crate::initramfs::modules_of;
 use std::{fs::File, io::Read, path::Path};
 
 /// Its setup code, where the text is, is shorter than this.
@@ -14,6 +15,21 @@ pub fn is_realtime(bzimage: &Path) -> bool {
     let mut setup = Vec::new();
     let read = File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup));
     read.is_ok() && version(&setup).is_some_and(|text| contains(text, b" PREEMPT_RT "))
+}
+
+/// What hosts and guests need before they can load a module.
+const NEEDED: [&str; 4] =
+    ["CONFIG_VIRTIO_PCI", "CONFIG_VIRTIO_CONSOLE", "CONFIG_NET_9P_VIRTIO", "CONFIG_9P_FS"];
+
+/// The first option that an image of the lab's needs and this one's configuration denies; none
+/// where modules lie beside it.
+pub fn lacks(bzimage: &Path, config: &Path) -> Option<&'static str> {
+    let text = fs_err::read_to_string(config).ok().filter(|_| modules_of(bzimage).is_none())?;
+    let denied = |option: &&str| {
+        let (module, none) = (format!("{option}=m"), format!("# {option} is not set"));
+        text.lines().any(|line| line == module || line == none)
+    };
+    NEEDED.into_iter().find(denied)
 }
 
 /// What `uname -rv` says, and who built it.
@@ -38,6 +54,22 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs_err::write(file.path(), bytes).unwrap();
         file
+    }
+
+    #[test]
+    fn a_configuration_says_what_an_image_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let [image, config] = ["bzImage", "config"].map(|name| folder.path().join(name));
+        for (text, lacking) in [
+            ("CONFIG_9P_FS=y\n", None),
+            ("CONFIG_VIRTIO_PCI=m\nCONFIG_9P_FS=y\n", Some("CONFIG_VIRTIO_PCI")),
+            ("CONFIG_VIRTIO_PCI=y\n# CONFIG_9P_FS is not set\n", Some("CONFIG_9P_FS")),
+        ] {
+            fs_err::write(&config, text).unwrap();
+            assert_eq!(lacks(&image, &config), lacking);
+        }
+        fs_err::write(folder.path().join(crate::initramfs::MODULES), "").unwrap();
+        assert_eq!(lacks(&image, &config), None);
     }
 
     #[test]
