@@ -249,6 +249,18 @@ pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
     workload(host, guest, "ticks", &[])
 }
 
+/// World switches of each vCPU in each window, in order: the emulator's own count, on a host that
+/// was asked for it.  The host's first CPU has none.
+pub fn world_switches(host: &Host) -> Vec<Vec<u64>> {
+    let lines = std::fs::read_to_string(host.world_switches().unwrap()).unwrap();
+    let switches = |line: &str| {
+        let window: serde_json::Value = serde_json::from_str(line).unwrap();
+        let cpus = window["cpus"].as_array().unwrap()[1..].iter();
+        cpus.map(|cpu| cpu["world_switches"].as_u64().unwrap()).collect()
+    };
+    lines.lines().map(switches).collect()
+}
+
 /// Fails if a busy vCPU does not get the ticks of its kernel's rate, which is returned.
 pub fn check_tick_rate(host: &Host, guest: &Guest) -> u64 {
     let measured = busy_ticks(host, guest);

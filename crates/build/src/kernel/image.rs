@@ -12,9 +12,21 @@ const SECTOR: usize = 0x200;
 
 /// Whether its kernel is PREEMPT_RT; not, if it cannot be read.
 pub fn is_realtime(bzimage: &Path) -> bool {
+    text_of(bzimage).is_some_and(|text| text.contains(" PREEMPT_RT "))
+}
+
+/// Whether its first CPU waits for the others in a loop without PAUSE, as before Linux 6.5: where
+/// CPUs run in turn, they never get theirs.
+pub fn keeps_its_turn(bzimage: &Path) -> bool {
+    let text = text_of(bzimage).unwrap_or_default();
+    let mut numbers = text.split(['.', '-', '+', ' ']).map_while(|part| part.parse::<u32>().ok());
+    matches!((numbers.next(), numbers.next()), (Some(major), Some(minor)) if (major, minor) < (6, 5))
+}
+
+fn text_of(bzimage: &Path) -> Option<String> {
     let mut setup = Vec::new();
-    let read = File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup));
-    read.is_ok() && version(&setup).is_some_and(|text| contains(text, b" PREEMPT_RT "))
+    File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup)).ok()?;
+    version(&setup).map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 /// What hosts and guests need before they can load a module.
@@ -37,10 +49,6 @@ fn version(setup: &[u8]) -> Option<&[u8]> {
     let pointer = setup.get(POINTER..POINTER + 2)?.try_into().ok()?;
     let text = setup.get(SECTOR + usize::from(u16::from_le_bytes(pointer))..)?;
     text.split(|&byte| byte == 0).next()
-}
-
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part == word)
 }
 
 #[cfg(test)]
@@ -78,6 +86,10 @@ mod tests {
         assert!(is_realtime(image(&version("PREEMPT_RT")).path()));
         assert!(!is_realtime(image(&version("PREEMPT_DYNAMIC")).path()));
         assert!(!is_realtime(Path::new("/no/such/bzImage")));
+        for (text, keeps) in [("6.1.0-56-amd64 (d", true), ("6.12.1+x (d", false), ("7.3 (", false)]
+        {
+            assert_eq!(keeps_its_turn(image(text).path()), keeps, "{text}");
+        }
         let short = tempfile::NamedTempFile::new().unwrap();
         fs_err::write(short.path(), "PREEMPT_RT").unwrap();
         assert!(!is_realtime(short.path()));

@@ -106,7 +106,9 @@ impl Wanted {
         let settled = packages.iter().find(|package| Some(*package) == self.settled.as_ref());
         let newest = || {
             let all = packages.iter().filter(|package| self.is_series && self.is_one(package));
-            all.max_by(|a, b| apt::order(a, b))
+            // Their releases are in the order of Debian's versions.
+            let release = |package: &str| package.strip_prefix(IMAGE).unwrap_or(package).to_owned();
+            all.max_by(|a, b| apt::order(&release(a), &release(b)))
         };
         settled.or_else(newest).cloned()
     }

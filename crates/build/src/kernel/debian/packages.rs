@@ -7,7 +7,7 @@ use crate::{
     kernel::run,
     progress::{Events, Step},
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -29,13 +29,13 @@ impl About {
     pub fn of(deb: &Path) -> Result<About> {
         let mut ask = Command::new("dpkg-deb");
         ask.args(["--showformat", "${Package}\n${Version}\n${Depends}", "--show"]).arg(deb);
-        let said = run::output(&mut ask).with_context(|| {
-            format!(
-                "{} is no package of Debian's\n\
-                 hint: such a file begins with `!<arch>`; was its download stopped?",
-                deb.display()
-            )
-        })?;
+        let Ok(said) = run::output(&mut ask) else {
+            let deb = deb.display();
+            bail!(
+                "{deb} is no package of Debian's\n\
+                 hint: `dpkg-deb --info {deb}` says more; was its download stopped?"
+            );
+        };
         let mut lines = said.lines().map(str::to_owned);
         let mut next = || lines.next().unwrap_or_default();
         Ok(About { package: next(), version: next(), depends: next() })
