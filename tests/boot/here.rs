@@ -5,7 +5,6 @@
 use crate::support::{host_spec, kernel, pair, sh, text, tools, world_switches, PATIENCE};
 use paratick_core::{results, size::Size};
 use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, snapshot, spec::HostSpec};
-use std::fs;
 
 fn machine() -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));

@@ -3,23 +3,16 @@
 //! with the series.
 
 use crate::support::{
-    busy_ticks, guest_on, host_for, host_spec, kernel, sh, text, tools, world_switches, Measured,
+    busy_ticks, guest_on, host_for, host_spec, kernel, sh, stock, text, tools, world_switches,
+    Measured,
 };
-use paratick_build::kernel::{
-    debian::{self, Stock},
-    KernelImage, DEFAULT_BASE,
-};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::cause::Cause;
 use paratick_machine::{guest::Guest, host::Host, snapshot};
 use std::path::PathBuf;
 
 /// Rate of the tick of Debian's kernels and of the lab's.
 const HZ: u64 = 250;
-
-fn stock(name: &str) -> KernelImage {
-    let stock = Stock::Named(name.parse().unwrap());
-    debian::ensure(&stock, &mut |_| {}).expect("Debian's kernel")
-}
 
 /// A busy vCPU arms and takes each of its ticks.
 fn check_ticks(measured: &Measured) {

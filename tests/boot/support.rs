@@ -3,7 +3,11 @@
 
 use assert_cmd::Command;
 use paratick_build::{
-    kernel::{self, Variant},
+    kernel::{
+        self,
+        debian::{self, Stock},
+        KernelImage, Variant,
+    },
     tools::Tools,
 };
 use paratick_core::{cause::Cause, event::Event, mode::Mode, size::Size, wire::GuestConfig};
@@ -119,6 +123,12 @@ pub fn base_kernel() -> PathBuf {
             image.expect("a kernel without the series").bzimage
         }
     }
+}
+
+/// Debian's own, of a series, as its package has it.
+pub fn stock(series: &str) -> KernelImage {
+    let stock = Stock::Named(series.parse().unwrap());
+    debian::ensure(&stock, &mut |_| {}).expect("Debian's kernel")
 }
 
 /// A host with room for one guest.
