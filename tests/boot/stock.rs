@@ -14,9 +14,9 @@ use std::path::PathBuf;
 /// Rate of the tick of Debian's kernels and of the lab's.
 const HZ: u64 = 250;
 
-/// A busy vCPU arms and takes each of its ticks.
+/// A busy vCPU arms and takes each of its ticks, and the host takes its own.
 fn check_ticks(measured: &Measured) {
-    for cause in [Cause::Arm, Cause::Expiry] {
+    for cause in [Cause::Arm, Cause::Expiry, Cause::HostTick] {
         let exits = measured.causes.get(&cause).copied().unwrap_or(0);
         assert!((HZ * 9 / 10..HZ * 3 / 2).contains(&exits), "{cause:?}: {exits}");
     }
@@ -78,12 +78,16 @@ fn every_exit_on_a_host_with_debians_7_3_is_counted() {
     end(host, guest);
 }
 
-/// Its CPUs run in parallel: it would never see the second.
+/// Its CPUs run in parallel: it would never see the second.  Which interrupt it was, its KVM for
+/// AMD does not tell in time.
 #[test]
 #[ignore = "takes a minute"]
 fn every_exit_on_a_host_with_debians_6_1_is_counted() {
     let host = counting_host(stock("6.1").bzimage, true);
-    let guest = counted_guest(&host, kernel());
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    let measured = busy_ticks(&host, &guest);
+    assert_eq!(world_switches(&host), [[measured.exits]]);
+    assert!((HZ * 9 / 10..HZ * 3 / 2).contains(&measured.causes[&Cause::Arm]));
     end(host, guest);
 }
 
