@@ -20,7 +20,7 @@ pub fn is_realtime(bzimage: &Path) -> bool {
 pub fn keeps_its_turn(bzimage: &Path) -> bool {
     let text = text_of(bzimage).unwrap_or_default();
     let mut numbers = text.split(['.', '-', '+', ' ']).map_while(|part| part.parse::<u32>().ok());
-    matches!((numbers.next(), numbers.next()), (Some(major), Some(minor)) if (major, minor) < (6, 5))
+    numbers.next().zip(numbers.next()).is_some_and(|release| release < (6, 5))
 }
 
 fn text_of(bzimage: &Path) -> Option<String> {
