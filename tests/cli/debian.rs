@@ -151,3 +151,24 @@ fn an_image_whose_configuration_has_no_virtio_is_refused() {
     assert!(error.contains("no CONFIG_VIRTIO_PCI built in"), "{error}");
     assert!(error.contains("\nhint: ") && error.contains("--kernel debian:"), "{error}");
 }
+
+#[test]
+fn a_host_whose_first_cpu_keeps_its_turn_is_refused() {
+    let place = Place::new();
+    let image = place.path("bzImage");
+    // The boot protocol's pointer to the version's text, from 0x200 on.
+    let mut bytes = vec![0; 0x1000];
+    bytes[0x20e..0x210].copy_from_slice(&0x200_u16.to_le_bytes());
+    bytes[0x400..0x40c].copy_from_slice(b"6.1.0-56 (a)");
+    fs::write(&image, bytes).unwrap();
+    let run = |options: &[&str]| {
+        let mut run = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
+        run.arg(&image).args(options).args(["--", "true"]);
+        run.env("PARATICK_CACHE", place.path("cache"));
+        run.env("PARATICK_QEMU", "/bin/true").env("PARATICK_AGENT", "/bin/true");
+        run
+    };
+    let error = fails(&mut run(&[]), 69);
+    assert!(error.contains("before Linux 6.5") && error.contains("hint: "), "{error}");
+    run(&["--parallel-clock"]).assert().code(0);
+}

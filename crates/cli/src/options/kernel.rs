@@ -115,8 +115,8 @@ impl FromStr for KernelName {
         if name.contains('/') || is_package {
             return Err(format!(
                 "no such file\n\
-                 hint: name a bzImage, a package's file, or a base such as {DEFAULT_BASE} that \
-                 the lab builds (`paratick kernel build`)"
+                 hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
+                 (`paratick kernel build`)"
             ));
         }
         if let Some(series) = name.strip_suffix("-debian") {
