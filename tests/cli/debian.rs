@@ -89,11 +89,13 @@ fn fails(command: &mut Command, code: i32) -> String {
 fn a_download_that_stops_leaves_nothing() {
     let place = Place::new();
     let path = place.apt();
+    // What a run has left that was killed.
+    write(&place.path("cache/work/debian/stage/left/linux-image-6.1.0-1-amd64_1_amd64.deb"), "");
     for name in ["6.1", "linux-image-6.1.0-1-amd64"] {
         let error = fails(place.lab(&format!("debian:{name}")).env("PATH", &path), 69);
         assert!(error.contains("cannot fetch the package linux-image-6.1.0-1-amd64"), "{error}");
         assert!(error.contains("hint: this needs the network") && error.contains("E: Failed"));
-        assert_eq!(place.kept(), [PathBuf::new(); 0]);
+        assert!(place.kept().is_empty());
     }
 }
 
@@ -137,7 +139,7 @@ fn a_package_without_a_kernel_that_the_lab_can_use_is_refused() {
         let error = fails(&mut place.lab(deb.to_str().unwrap()), 69);
         assert!(error.contains(&format!("cannot take a kernel from {name}")), "{error}");
         assert!(error.contains(expected), "{error}");
-        assert_eq!(place.kept(), [PathBuf::new(); 0]);
+        assert!(place.kept().is_empty());
     }
 }
 
