@@ -25,10 +25,10 @@ dpkg-deb -x linux-binary-*.deb .
 # boots FEATURES: what it says of invalid opcodes, and why it panics
 boots() {
 	echo "-cpu max,$1:"
-	timeout 120 qemu-system-x86_64 -accel tcg -M q35 -cpu "max,$1" -m 512 -net none -display none \
-		-kernel usr/lib/modules/*/vmlinuz -append 'console=ttyS0 panic=-1' -no-reboot \
-		-serial stdio </dev/null 2>/dev/null | grep -Eao 'invalid opcode|RIP: .*avx|Kernel panic.*' |
-		uniq
+	timeout 120 qemu-system-x86_64 -accel tcg -M q35 -cpu "max,$1" -m 512 -net none \
+		-display none -serial stdio -no-reboot -kernel usr/lib/modules/*/vmlinuz \
+		-append 'console=ttyS0 panic=-1' </dev/null 2>/dev/null |
+		grep -Eao 'invalid opcode|RIP: .*avx|Kernel panic.*' | uniq
 }
 boots -xsave
 boots -xsave,-avx
