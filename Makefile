@@ -46,7 +46,7 @@ kernel-beside:
 
 # The numbers that need no kernel to be built: Debian's own, as host and as guest.
 first:
-	$(PARATICK) bench quick --kernel 6.12-debian --modes tickless --rounds 1 --repeat 1 \
+	$(PARATICK) bench quick --kernel debian:6.12 --modes tickless --rounds 1 --repeat 1 \
 	    --output $(CARGO_TARGET_DIR)/demo-debian.json
 
 kernels: build ## the images: with the series and without (up to 18 min)

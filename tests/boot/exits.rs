@@ -2,8 +2,8 @@
 //! `paratick exits` on a machine whose VMs run already, or come and go.  The machine is the lab's
 //! host.
 
-use crate::support::{compile, host_for, host_spec, kernel, mode, sh, text, tools};
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause,
     observed::{sum, Kind, Observed, Vm},
@@ -103,7 +103,7 @@ fn vms_that_come_and_go_have_the_counts_of_kvm_s_statistics() {
 
 #[test]
 fn so_they_do_on_a_kernel_of_debian_s() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock(DEFAULT_BASE);
     counts_are_those_of_kvm_s_statistics(stock.bzimage, "");
 }
 

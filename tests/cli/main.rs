@@ -3,6 +3,7 @@
 
 mod bench;
 mod compare;
+mod debian;
 mod doctor;
 mod emulator;
 mod exits;

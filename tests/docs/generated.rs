@@ -23,13 +23,14 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 6] = [
+const BLOCKS: [Block; 7] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
     ("quick", quick),
+    ("stock", stock),
 ];
 
 #[test]
@@ -149,6 +150,44 @@ fn kept(name: &str) -> Kept {
     let kept: Kept = kept.unwrap_or_else(|error| panic!("{file}: {error}"));
     assert!(kept.command.starts_with("paratick bench "), "{file}: {}", kept.command);
     kept
+}
+
+/// What was kept of benches on and in kernels of Debian's.
+#[derive(serde::Deserialize)]
+struct StockKept {
+    cells: Vec<StockCell>,
+}
+
+#[derive(serde::Deserialize)]
+struct StockCell {
+    host: String,
+    guest: String,
+    clock: String,
+    /// By workload; and of those by cause.
+    exits: BTreeMap<String, u64>,
+    by_cause: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// Exits of each guest on each host.
+fn stock() -> String {
+    let text = files::read("docs/evaluation/tables/stock.json");
+    let kept: StockKept = serde_json::from_str(&text).expect("stock.json");
+    let row = |cell: &StockCell| {
+        let clock = if cell.clock == "parallel" { " (parallel clock)" } else { "" };
+        let number = |n: u64| count(n as f64).replace(NARROW_SPACE, " ");
+        let [idle, cpu, sleep] = ["idle", "cpu", "sleep"].map(|name| number(cell.exits[name]));
+        let causes = &cell.by_cause["cpu"];
+        assert_eq!(causes.values().sum::<u64>(), cell.exits["cpu"]);
+        let causes = ["arm", "expiry", "host-tick", "host-timer", "other"]
+            .map(|name| causes.get(name).map_or("–".into(), |n| n.to_string()));
+        let (host, guest) = (&cell.host, &cell.guest);
+        format!("| {host}{clock} | {guest} | {idle} | {sleep} | {cpu} | {} |", causes.join(" | "))
+    };
+    let head =
+        "| host | guest | idle | sleep | cpu | arm | expiry | host-tick | host-timer | other |\n\
+                |---|---|---|---|---|---|---|---|---|---|";
+    let rows: Vec<String> = kept.cells.iter().map(row).collect();
+    format!("{head}\n{}", rows.join("\n"))
 }
 
 /// The README's table.  CPUs that poll are measured where they run in parallel.
