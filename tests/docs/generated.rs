@@ -3,7 +3,7 @@
 
 use crate::{
     files::{self, File},
-    schema, COLUMNS,
+    papers, schema, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -23,13 +23,18 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 6] = [
+const BLOCKS: [Block; 11] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
     ("quick", quick),
+    ("papers", papers::counts),
+    ("paratick", || papers::items("paratick")),
+    ("tickless", || papers::items("tickless")),
+    ("osnoise", || papers::items("osnoise")),
+    ("halt-polling", || papers::items("halt-polling")),
 ];
 
 #[test]
@@ -151,6 +156,17 @@ fn kept(name: &str) -> Kept {
     kept
 }
 
+/// A median of exits, as it is kept in `docs/evaluation/tables`.
+pub fn median(table: &str, workload: &str, mode: &str) -> String {
+    number(&kept(table), workload, mode)
+}
+
+fn number(kept: &Kept, workload: &str, mode: &str) -> String {
+    let median = kept.exits.get(workload).and_then(|modes| modes.get(mode));
+    let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
+    count(median.round()).replace(NARROW_SPACE, " ")
+}
+
 /// The README's table.  CPUs that poll are measured where they run in parallel.
 fn quick() -> String {
     const WORKLOADS: [(&str, &str); 6] = [
@@ -163,11 +179,6 @@ fn quick() -> String {
     ];
     let (all, polling) = (kept("quick"), kept("quick-poll"));
     assert_eq!((all.clock.as_str(), polling.clock.as_str()), ("serial", "parallel"));
-    let number = |kept: &Kept, workload: &str, mode: &str| {
-        let median = kept.exits[workload].get(mode);
-        let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
-        count(median.round()).replace(NARROW_SPACE, " ")
-    };
     let row = |(workload, title): (&str, &str)| {
         let cell = |mode| number(&all, workload, mode);
         let polls = |mode| number(&polling, workload, mode);
