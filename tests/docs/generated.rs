@@ -3,7 +3,7 @@
 
 use crate::{
     files::{self, File},
-    schema, COLUMNS,
+    papers, schema, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -23,7 +23,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 7] = [
+const BLOCKS: [Block; 12] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -31,6 +31,11 @@ const BLOCKS: [Block; 7] = [
     ("programs", programs_and_kernels),
     ("quick", quick),
     ("stock", stock),
+    ("papers", papers::counts),
+    ("paratick", || papers::items("paratick")),
+    ("tickless", || papers::items("tickless")),
+    ("osnoise", || papers::items("osnoise")),
+    ("halt-polling", || papers::items("halt-polling")),
 ];
 
 #[test]
@@ -188,6 +193,15 @@ fn stock() -> String {
                 |---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<String> = kept.cells.iter().map(row).collect();
     format!("{head}\n{}", rows.join("\n"))
+/// A median of exits, as it is kept in `docs/evaluation/tables`.
+pub fn median(table: &str, workload: &str, mode: &str) -> String {
+    number(&kept(table), workload, mode)
+}
+
+fn number(kept: &Kept, workload: &str, mode: &str) -> String {
+    let median = kept.exits.get(workload).and_then(|modes| modes.get(mode));
+    let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
+    count(median.round()).replace(NARROW_SPACE, " ")
 }
 
 /// The README's table.  CPUs that poll are measured where they run in parallel.
@@ -202,11 +216,6 @@ fn quick() -> String {
     ];
     let (all, polling) = (kept("quick"), kept("quick-poll"));
     assert_eq!((all.clock.as_str(), polling.clock.as_str()), ("serial", "parallel"));
-    let number = |kept: &Kept, workload: &str, mode: &str| {
-        let median = kept.exits[workload].get(mode);
-        let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
-        count(median.round()).replace(NARROW_SPACE, " ")
-    };
     let row = |(workload, title): (&str, &str)| {
         let cell = |mode| number(&all, workload, mode);
         let polls = |mode| number(&polling, workload, mode);
