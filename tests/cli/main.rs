@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod emulator;
 mod exits;
+mod generate;
 mod idle;
 mod kernel;
 mod kernel_build;

@@ -6,11 +6,13 @@ mod ended;
 mod names;
 mod processes;
 mod rights;
+mod trial;
 mod watch;
 
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
 pub use rights::check;
+pub use trial::{has_tracer, trial};
 pub use watch::Watch;
 
 /// For whoever lets an agent count.
