@@ -17,8 +17,9 @@ const DISK: Size = Size::mib(6 * 1024);
 /// The host's 2 GB, the emulator's own, and a compiler or two.
 const MEMORY: Size = Size::mib(3 * 1024);
 
-/// Groups of packages that only build the command itself.
-const OF_A_CHECKOUT: [&str; 2] = ["rust", "bpf"];
+/// Groups of packages for work on the project itself.
+const OF_A_CHECKOUT: [&str; 7] =
+    ["rust", "bpf", "checks", "browser", "intel", "packages", "matrix"];
 
 /// Show what is missing on this machine and how to get it
 ///
@@ -208,7 +209,8 @@ fn text(report: &Report) -> String {
     }
     let end = match (&report.install, report.ok) {
         (Some(install), _) => {
-            format!("To install everything: {install}\n(or `make deps`)")
+            let or = if project::checkout().is_ok() { "\n(or `make deps`)" } else { "" };
+            format!("To install everything: {install}{or}")
         }
         (None, true) if report.lab => "The lab can run here.".into(),
         (None, false) if report.lab => "The lab cannot run here: see MISSING.".into(),
