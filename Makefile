@@ -11,7 +11,7 @@ CARGO = cargo
 TESTS = scripts/tests
 QUICK = unit cli docs house browser
 # Everything else that exists, in the order of what it needs.
-MORE = long debug tick-accounting irq-accounting soak intel series
+MORE = long debug tick-accounting irq-accounting soak intel packages series
 
 # Prints the step and how long it may take.  The output of apt and cargo goes to a log.
 STEP = @scripts/step
@@ -19,7 +19,7 @@ QUIET = $(STEP) --log $(CARGO_TARGET_DIR)/steps/
 
 .DELETE_ON_ERROR:
 .PHONY: help deps build tests ready kernel kernels emulator emulator-beside first \
-	kernel-beside demo evaluation test test-quick test-boot test-all \
+	kernel-beside deb demo evaluation test test-quick test-boot test-all \
 	test-intel test-debug soak check check-house check-series fmt lint clean
 
 help: ## this list (times are for 2 cores and an empty cache)
@@ -55,6 +55,10 @@ kernels: build ## the images: with the series and without (up to 18 min)
 
 emulator: build ## QEMU from Debian's source, fixed for nested guests (2 min, network)
 	$(PARATICK) emulator build
+
+deb: ## the Debian packages, in target/deb (3 min)
+	scripts/bootstrap --with packages
+	scripts/deb
 
 demo: ## from a bare machine to tables of exits and a report (12 min)
 	@echo 'The demo: 5 steps, about 12 min on 2 idle cores, 3 when all is built.' >&2
@@ -95,7 +99,7 @@ test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is
 
 test-all: ## every test that exists; hours; run it again to go on where it was stopped
 	scripts/bootstrap --with checks --with browser --with intel --with matrix \
-	    --with operators
+	    --with operators --with packages
 	$(MAKE) --no-print-directory build
 	$(MAKE) -j2 --no-print-directory kernels emulator-beside
 	PARATICK_SOAK_MINUTES=$(MINUTES) $(TESTS) --resume $(QUICK) boot $(MORE)

@@ -7,6 +7,7 @@ mod debian;
 mod doctor;
 mod emulator;
 mod exits;
+mod generate;
 mod idle;
 mod kernel;
 mod kernel_build;

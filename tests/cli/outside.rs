@@ -70,6 +70,31 @@ fn the_doctor_works() {
 }
 
 #[test]
+fn without_the_lab_vms_are_looked_at_all_the_same() {
+    let outside = Outside::new();
+    fs::remove_file(outside.path("bin/paratick-agent")).unwrap();
+    let output = outside.paratick(&["doctor", "--format", "json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let items = report["items"].as_array().unwrap();
+    let groups = |group: &str| items.iter().filter(|item| item["group"] == group).count();
+    assert_eq!((groups("observe"), groups("lab"), items.len()), (3, 1, 4), "{report}");
+    let seen = items[0]["state"] == "ok";
+    assert_eq!(output.status.code(), Some(if seen { 0 } else { 69 }), "{report}");
+    assert_eq!((&report["ok"], &report["lab"]), (&seen.into(), &false.into()));
+    let (_, said) = outside.said(&["bench", "quick"], 69);
+    assert!(said.contains("hint: install the package paratick-lab"), "{said}");
+    // It fails, if at all, for what the machine lacks: VMs, KVM or root.
+    for verb in [&["tune", "halt-poll"][..], &["noise"], &["idle"]] {
+        let words = [verb, &["--host", "here", "--time", "100ms"]].concat();
+        let output = outside.paratick(&words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let code = output.status.code();
+        assert!(code == Some(0) || code == Some(69) && said.contains("hint: "), "{said}");
+        assert!(!said.contains("paratick-agent"), "{said}");
+    }
+}
+
+#[test]
 fn a_run_is_planned() {
     let outside = Outside::new();
     let kernel = outside.path("bzImage");

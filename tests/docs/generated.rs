@@ -193,6 +193,8 @@ fn stock() -> String {
                 |---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<String> = kept.cells.iter().map(row).collect();
     format!("{head}\n{}", rows.join("\n"))
+}
+
 /// A median of exits, as it is kept in `docs/evaluation/tables`.
 pub fn median(table: &str, workload: &str, mode: &str) -> String {
     number(&kept(table), workload, mode)

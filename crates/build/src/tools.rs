@@ -16,8 +16,9 @@ use std::{
 
 const AGENT: &str = "paratick-agent";
 
-/// Everything is a path of the machine; the host and the guests see the same files.
-#[derive(Clone, Debug)]
+/// Everything is a path of the machine; the host and the guests see the same files.  The default
+/// has none: enough to look at VMs that run already, where nothing is started.
+#[derive(Clone, Debug, Default)]
 pub struct Tools {
     /// Runs the host, and in it the guests.
     pub qemu: PathBuf,
@@ -81,7 +82,8 @@ impl Tools {
     }
 }
 
-/// The agent: `$PARATICK_AGENT`, else next to this program.
+/// The agent: `$PARATICK_AGENT`, else next to this program, else where the package of the lab has
+/// it.
 pub fn find_agent() -> Result<PathBuf> {
     if let Some(agent) = env::var_os("PARATICK_AGENT") {
         let agent = PathBuf::from(agent);
@@ -95,13 +97,17 @@ pub fn find_agent() -> Result<PathBuf> {
         return Ok(fs_err::canonicalize(agent)?);
     }
     let here = env::current_exe()?;
-    let places = [here.parent(), here.parent().and_then(Path::parent)];
+    let above = here.parent().and_then(Path::parent);
+    let packaged = above.map(|folder| folder.join("libexec/paratick"));
+    let places = [here.parent(), above, packaged.as_deref()];
     let found =
         places.into_iter().flatten().map(|folder| folder.join(AGENT)).find(|file| file.is_file());
     match found {
         Some(agent) => Ok(fs_err::canonicalize(agent)?),
         None => bail!(
-            "no {AGENT} next to {}\nhint: build it with `make`, or set PARATICK_AGENT to it",
+            "no {AGENT} next to {}: the lab is not installed\n\
+             hint: install the package paratick-lab, or build the agent with `make`, or set \
+             PARATICK_AGENT to it",
             here.display()
         ),
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick doctor`: what is missing on this machine, and how to get it.
+//! `paratick doctor`: what can be observed on this machine, what is missing for the lab, and how to
+//! get it.
 
 use crate::{errors::COULD_NOT_RUN, options::Format};
 use anyhow::Result;
-use paratick_build::{cache, requirements};
+use paratick_build::{cache, project, requirements, tools::find_agent};
 use paratick_core::size::Size;
 use paratick_machine::accel::{self, Accel};
+use paratick_observe::{has_tracer, trial};
 use paratick_view::table::Table;
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
@@ -15,7 +17,15 @@ const DISK: Size = Size::mib(6 * 1024);
 /// The host's 2 GB, the emulator's own, and a compiler or two.
 const MEMORY: Size = Size::mib(3 * 1024);
 
+/// Groups of packages for work on the project itself.
+const OF_A_CHECKOUT: [&str; 7] =
+    ["rust", "bpf", "checks", "browser", "intel", "packages", "matrix"];
+
 /// Show what is missing on this machine and how to get it
+///
+/// First, what can be observed here: it loads the sensor of `paratick exits`, and takes it away.
+/// Then, where the lab is installed, what that lacks.
+/// Exit codes: 0 the lab can run, or without a lab, VMs can be observed; 69 they cannot.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -26,7 +36,7 @@ pub struct Args {
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// The lab cannot run without it.
+    /// The lab cannot run without it; or VMs cannot be observed, where there is no lab.
     Missing,
     /// Something works only with it, or works better.
     Absent,
@@ -45,6 +55,8 @@ struct Item {
 #[derive(Serialize)]
 struct Report {
     ok: bool,
+    /// Whether it is installed.
+    lab: bool,
     items: Vec<Item>,
     /// One command for all missing packages.
     install: Option<String>,
@@ -57,10 +69,49 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn examine() -> Result<Report> {
-    let packages = requirements::packages()?;
+    let lab = find_agent();
+    let mut items = observable(if lab.is_ok() { State::Absent } else { State::Missing });
     let mut wanted = vec![];
-    let mut items = vec![];
-    for package in packages {
+    match &lab {
+        Ok(_) => wanted = examine_lab(&mut items)?,
+        Err(error) => {
+            let (why, get) = with_hint(error);
+            items.push(item("lab", "paratick-agent", State::Absent, Err(why), &get));
+        }
+    }
+    Ok(Report {
+        ok: items.iter().all(|item| item.state != State::Missing),
+        lab: lab.is_ok(),
+        items,
+        install: (!wanted.is_empty())
+            .then(|| format!("apt-get install --no-install-recommends {}", wanted.join(" "))),
+    })
+}
+
+/// What the observing verbs can see: of VMs here, and of this machine if it is one.
+fn observable(otherwise: State) -> Vec<Item> {
+    let vms = trial();
+    let get = vms.as_ref().err().map_or(String::new(), |error| with_hint(error).1);
+    let vms = vms.map(|()| "the sensor works".into()).map_err(|error| with_hint(&error).0);
+    let mut items = vec![item("observe", "VMs (exits)", otherwise, vms, &get)];
+    for tracer in ["osnoise", "timerlat"] {
+        let verb = if tracer == "osnoise" { "noise" } else { tracer };
+        let get = format!("a kernel with CONFIG_{}_TRACER", tracer.to_uppercase());
+        let found = has_tracer(tracer);
+        let name = format!("itself ({verb} --side guest)");
+        items.push(item("observe", &name, State::Absent, found, &get));
+    }
+    items
+}
+
+/// Adds what the lab needs; returns the packages that are missing.
+fn examine_lab(items: &mut Vec<Item>) -> Result<Vec<String>> {
+    let mut wanted = vec![];
+    let in_checkout = project::checkout().is_ok();
+    for package in requirements::packages()? {
+        if !in_checkout && OF_A_CHECKOUT.contains(&&*package.group) {
+            continue;
+        }
         let found = package.look();
         let otherwise = if package.optional { State::Absent } else { State::Missing };
         if found.is_err() && !package.optional {
@@ -78,12 +129,14 @@ fn examine() -> Result<Report> {
     for (name, otherwise, found, get) in machine {
         items.push(item("machine", name, otherwise, found, get));
     }
-    Ok(Report {
-        ok: items.iter().all(|item| item.state != State::Missing),
-        items,
-        install: (!wanted.is_empty())
-            .then(|| format!("apt-get install --no-install-recommends {}", wanted.join(" "))),
-    })
+    Ok(wanted)
+}
+
+/// What an error says, and how to mend it.
+fn with_hint(error: &anyhow::Error) -> (String, String) {
+    let text = format!("{error:#}");
+    let (why, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    (why.replace('\n', " "), hint.replace('\n', " "))
 }
 
 fn item(
@@ -156,10 +209,13 @@ fn text(report: &Report) -> String {
     }
     let end = match (&report.install, report.ok) {
         (Some(install), _) => {
-            format!("To install everything: {install}\n(or `make deps`)")
+            let or = if project::checkout().is_ok() { "\n(or `make deps`)" } else { "" };
+            format!("To install everything: {install}{or}")
         }
-        (None, true) => "The lab can run here.".into(),
-        (None, false) => "The lab cannot run here: see MISSING.".into(),
+        (None, true) if report.lab => "The lab can run here.".into(),
+        (None, false) if report.lab => "The lab cannot run here: see MISSING.".into(),
+        (None, true) => "VMs of this machine can be observed. The lab is not installed.".into(),
+        (None, false) => "VMs of this machine cannot be observed: see MISSING.".into(),
     };
     format!("{}\n{end}\n", table.text())
 }

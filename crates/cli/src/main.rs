@@ -10,6 +10,7 @@ mod doctor;
 mod emulator;
 mod errors;
 mod exits;
+mod generate;
 mod idle;
 mod input;
 mod kernel;
@@ -58,6 +59,8 @@ enum Verb {
     Tune(tune::Verb),
     Timerlat(Box<timerlat::Args>),
     Doctor(doctor::Args),
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Timerlat(args) => timerlat::run(&args),
         Verb::Tune(verb) => tune::run(verb),
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Generate(args) => generate::run::<Command>(&args),
     };
     result.unwrap_or_else(|error| {
         signals::give_way();

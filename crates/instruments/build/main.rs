@@ -28,9 +28,12 @@ fn main() {
     }
 
     let clang = env::var("PARATICK_CLANG").unwrap_or_else(|_| "clang".to_string());
+    // Debug information names no folder of this machine.
+    let top = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..");
+    let top = format!("-ffile-prefix-map={}=.", top.canonicalize().unwrap().display());
     let compile = |options: &[&str], from: &str, to: &str| {
         let mut command = Command::new(&clang);
-        command.args(["-O2", "-c"]).args(WARNINGS).args(options);
+        command.args(["-O2", "-c", &top]).args(WARNINGS).args(options);
         run(command.arg(sources.join(from)).arg("-o").arg(out.join(to)));
     };
     let bpf = ["-g", "-target", "bpf", "-mcpu=v3"];

@@ -7,12 +7,14 @@ mod metrics;
 mod names;
 mod processes;
 mod rights;
+mod trial;
 mod watch;
 
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
 pub use rights::{check, keep_to_reading};
+pub use trial::{has_tracer, trial};
 pub use watch::{Watch, STEP};
 
 /// For whoever lets an agent count.

@@ -146,12 +146,12 @@ impl LabOptions {
         }
     }
 
-    /// This machine as the host of VMs that run already: no kernel is needed, and no guest.
-    pub fn machine(&self) -> Result<(HostSpec, Tools)> {
+    /// This machine as the host of VMs that run already: no kernel is needed, no guest, no tools.
+    pub fn machine(&self) -> Result<HostSpec> {
         let backend = self.host.host;
         let mut host = HostSpec::for_guests(backend, "", 0, Size::default());
         host.settings = self.host.settings.single(backend)?;
-        Ok((host, backend.tools(None)?))
+        Ok(host)
     }
 
     /// For verbs that record what there is, or read what they recorded before.

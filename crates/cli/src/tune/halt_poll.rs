@@ -14,6 +14,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_bench::tune::{self, Interrupted, Load};
+use paratick_build::tools::Tools;
 use paratick_core::{
     event::Events,
     halts::{Floor, Halts, HostRule},
@@ -222,8 +223,7 @@ impl Subject<'_> {
     fn boot<'a>(options: &'a Options, events: Events) -> Result<Subject<'a>> {
         let argv = options.command.clone();
         if !options.lab.host.host.boots() {
-            let (host, tools) = options.lab.machine()?;
-            let host = Host::boot(host, &tools, events)?;
+            let host = Host::boot(options.lab.machine()?, &Tools::default(), events)?;
             return Ok(Subject { options, host, guest: None, argv });
         }
         let mut plan = options.lab.plan(Clock::Leaping, events)?;
