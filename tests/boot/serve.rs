@@ -6,9 +6,8 @@ mod long;
 
 use crate::{
     exits::{run, SOURCE, VMM},
-    support::{compile, host_spec, kernel, text, tools},
+    support::{compile, host_spec, kernel, stock, text, tools},
 };
-use paratick_build::kernel::{debian, DEFAULT_BASE};
 use paratick_machine::snapshot;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -144,7 +143,7 @@ fn scrapes_of_vms_that_come_and_go_have_the_counts_of_kvm_s_statistics() {
 
 #[test]
 fn so_they_have_on_a_kernel_of_debian_s() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock("6.12");
     counts_are_those_of_kvm_s_statistics(stock.bzimage, &capabilities());
 }
 
@@ -170,7 +169,7 @@ fn each_capability_of_the_unit_is_needed() {
 /// Debian's kernels let CAP_PERFMON alone attach nothing, unless they are told to.
 #[test]
 fn on_debian_s_kernels_an_administrator_looks() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel").bzimage;
+    let stock = stock("6.12").bzimage;
     let host = snapshot::host(host_spec(stock, 2, &[]), &tools(), &mut |_| {}).unwrap();
     let few = nobody(&capabilities_of_linux());
     let result = run(&host, &format!("{few} $P serve"));
