@@ -35,7 +35,7 @@ pub struct Args {
     by_vcpu: bool,
 }
 
-/// Not in Prometheus' list of exporters' ports.
+/// Above 9100 to 9999, which other exporters have.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10186);
 
 fn address(text: &str) -> Result<SocketAddr, String> {
