@@ -58,7 +58,8 @@ struct {
 
 /*
  * The place of the thread that runs on this CPU: no search at each event. Every
- * switch sets it, and the first exit of a thread.
+ * switch sets it, and the first exit of a thread. No switch is seen while a
+ * reader of maps is preempted, whose place is none: nothing is added to others.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -162,18 +163,19 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 	*(volatile __u32 *)&vcpu->busy = 0;
 }
 
-/* A thread that becomes a vCPU's; where it finds a place. */
+/* A thread that becomes a vCPU's, or another VM's than the last of its number; its place. */
 static __noinline __u32 meet(__u32 pid, __u32 tgid)
 {
 	__u32 *here = running_here(), place = place_of(pid);
-	struct vcpu *vcpu;
+	struct vcpu *vcpu = at(place);
 	__u64 none = 0;
 
 	bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST);
 	if (!here)
 		return NOWHERE;
-	if (place == NOWHERE) {
-		place = find_place(&left_vcpus, PLACES_OF_VCPUS, MAX_VCPUS);
+	if (!vcpu || vcpu->absence.tgid != tgid) {
+		if (!vcpu)
+			place = find_place(&left_vcpus, PLACES_OF_VCPUS, MAX_VCPUS);
 		vcpu = at(place);
 		if (!vcpu)
 			return NOWHERE;
@@ -190,12 +192,11 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid)
 SEC("tracepoint/kvm/kvm_exit")
 int kvm_exit(void *ctx)
 {
+	__u64 id = bpf_get_current_pid_tgid();
 	struct vcpu *vcpu = this_vcpu();
 	struct absence *absence;
 
-	if (!vcpu) {
-		__u64 id = bpf_get_current_pid_tgid();
-
+	if (!vcpu || vcpu->absence.tgid != id >> 32) {
 		vcpu = at(meet(id, id >> 32));
 		if (!vcpu) {
 			lose(id >> 32);

@@ -150,7 +150,7 @@ impl Collector for Scrape {
         let help = "From all exits to the entries after";
         seconds(&mut to, "paratick_host_exit", help, &host)?;
 
-        let help = "Exits of all VMs that found no room, and are in no other metric";
+        let help = "Exits of all VMs that found no room: no count of exits has them";
         counters(&mut to, "paratick_lost", help, [(&vec![], self.sums.lost)])?;
         let version = vec![("version", env!("CARGO_PKG_VERSION").into())];
         gauges(&mut to, "paratick_build_info", "The version of paratick", [(&version, 1)])
