@@ -76,14 +76,11 @@ demo: ## from a bare machine to tables of exits and a report (12 min)
 
 # The tables of the documents that are made of files; an interrupted measurement goes on.
 TABLES = docs/evaluation/tables
-POLLING = --parallel-clock --modes tickless+poll,paratick+poll
-again = $(PARATICK) bench quick $(1) $$(test -f $(2) && echo --resume) --output $(2)
+QUICK_RUN = $(CARGO_TARGET_DIR)/quick.json
 
 evaluation: build ## measure the README's table again; after `make clean` anew (5 min)
-	$(call again,,$(CARGO_TARGET_DIR)/quick.json)
-	scripts/table $(CARGO_TARGET_DIR)/quick.json >$(TABLES)/quick.json
-	$(call again,$(POLLING),$(CARGO_TARGET_DIR)/quick-poll.json)
-	scripts/table $(CARGO_TARGET_DIR)/quick-poll.json >$(TABLES)/quick-poll.json
+	$(PARATICK) bench quick $$(test -f $(QUICK_RUN) && echo --resume) --output $(QUICK_RUN)
+	scripts/table $(QUICK_RUN) >$(TABLES)/quick.json
 	PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
 
 test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is built)

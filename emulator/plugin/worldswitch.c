@@ -65,6 +65,12 @@ struct cpu {
 
 #define MAX_SITES 64
 
+/*
+ * What PAUSE takes, in instructions, beside its own: it is in the CPU's time, and a CPU
+ * that polls executes little else (../patches/0002-*, which charges it).
+ */
+#define PAUSE_COST 40
+
 static struct site sites[MAX_SITES];
 static unsigned int nr_sites;
 static struct cpu *cpus;
@@ -228,6 +234,14 @@ static bool is_vmrun(const struct qemu_plugin_insn *insn)
 	       !memcmp(qemu_plugin_insn_data(insn), vmrun, sizeof(vmrun));
 }
 
+static bool is_pause(const struct qemu_plugin_insn *insn)
+{
+	static const unsigned char pause[] = { 0xf3, 0x90 };
+
+	return qemu_plugin_insn_size(insn) == sizeof(pause) &&
+	       !memcmp(qemu_plugin_insn_data(insn), pause, sizeof(pause));
+}
+
 static struct site *site_of(struct qemu_plugin_insn *vmrun)
 {
 	const size_t size = qemu_plugin_insn_size(vmrun);
@@ -272,6 +286,11 @@ static void on_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 {
 	const size_t length = qemu_plugin_tb_n_insns(block);
 	struct site *site = site_before(qemu_plugin_tb_get_insn(block, 0));
+	size_t instructions = length;
+
+	/* It ends its block. */
+	if (is_pause(qemu_plugin_tb_get_insn(block, length - 1)))
+		instructions += PAUSE_COST;
 
 	/* Callbacks run in the order of their registration. */
 	if (site)
@@ -279,7 +298,7 @@ static void on_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 			block, on_vmexit, QEMU_PLUGIN_CB_NO_REGS, site);
 	qemu_plugin_register_vcpu_tb_exec_cb(block, on_block,
 					     QEMU_PLUGIN_CB_NO_REGS,
-					     (void *)(uintptr_t)length);
+					     (void *)(uintptr_t)instructions);
 	for (size_t i = 0; i < length; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(block, i);
 		const enum mark mark = find_mark(insn);

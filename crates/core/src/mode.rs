@@ -27,7 +27,8 @@ pub enum Polling {
     By(GuestRule),
 }
 
-/// A tick mode, with or without guest halt polling; written `paratick+poll`.
+/// A tick mode, with or without guest halt polling; written `tickless+poll`, and without the
+/// suffix where the polling is what [`TickModeRow::poll`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mode {
     pub tick: TickMode,
@@ -43,7 +44,7 @@ pub struct PollingRow {
 }
 
 pub const POLLINGS: [PollingRow; 5] = [
-    PollingRow { polling: Polling::Off, suffix: "", about: "the guest halts at once" },
+    PollingRow { polling: Polling::Off, suffix: "+nopoll", about: "the guest halts at once" },
     PollingRow {
         polling: Polling::Stock,
         suffix: "+poll",
@@ -68,6 +69,9 @@ pub const POLLINGS: [PollingRow; 5] = [
 
 /// The driver polls on hosts that do not ask for it, too.
 const FORCED: &str = "cpuidle_haltpoll.force=1";
+const LEARN: &str = "haltpoll.guest_halt_poll_learn=1";
+/// Guests with virtual ticks learn unasked.
+const LEARN_NOT: &str = "haltpoll.guest_halt_poll_learn=0";
 /// Begins the suffix of [`Polling::By`] where it has no name; its numbers follow.
 const BY: &str = "+poll:";
 /// What follows it.
@@ -78,6 +82,8 @@ pub struct TickModeRow {
     pub tick: TickMode,
     pub name: &'static str,
     pub about: &'static str,
+    /// What the name stands for where nothing follows it.
+    pub poll: Polling,
     /// The guest's kernel parameters that select it.
     ///
     /// The lab's kernels restart the tick as the base kernel does, with two writes to the clock
@@ -101,6 +107,7 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         tick: TickMode::Periodic,
         name: "periodic",
         about: "the tick is always on",
+        poll: Polling::Off,
         parameters: &["nohz=off", "no-paratick"],
         needs: None,
         virtual_ticks: false,
@@ -112,6 +119,7 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         name: "tickless",
         about: "the tick is kept over short idle periods and stopped in long ones, as today's \
                 kernels do",
+        poll: Polling::Off,
         parameters: &["no-paratick", "tick_restart_twice"],
         needs: None,
         virtual_ticks: false,
@@ -123,6 +131,7 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         name: "tickless-stop",
         about: "the tick is stopped at every idle entry and restarted after it, as kernels did \
                 until early 2026; the papers call this tickless",
+        poll: Polling::Off,
         parameters: &["no-paratick", "tick_restart_twice", "tickless_stop"],
         needs: Some("lab"),
         virtual_ticks: false,
@@ -133,7 +142,8 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         tick: TickMode::ParatickTicks,
         name: "paratick-ticks",
         about: "the host delivers the tick on VM entries that it makes anyway, and nothing else \
-                is changed: the paper's paratick",
+                is changed",
+        poll: Polling::Off,
         parameters: &["no-halt-until"],
         needs: Some("virtual-ticks"),
         virtual_ticks: true,
@@ -143,8 +153,10 @@ pub const TICK_MODES: [TickModeRow; 6] = [
     TickModeRow {
         tick: TickMode::Paratick,
         name: "paratick",
-        about: "the same, and a vCPU that halts hands the deadline of its next timer over with \
-                the halt",
+        about: "the same, a vCPU that halts hands the deadline of its next timer over with the \
+                halt, and before it polls for as long as would have cost least of late, or not \
+                at all",
+        poll: Polling::Learned,
         parameters: &[],
         needs: Some("halt-until"),
         virtual_ticks: true,
@@ -156,6 +168,7 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         name: "paratick+coalesce",
         about: "the same, and with the deadline it says how late that may be, so that one wake-up \
                 of a pCPU serves several vCPUs",
+        poll: Polling::Learned,
         parameters: &["halt-window"],
         needs: Some("coalesce"),
         virtual_ticks: true,
@@ -184,6 +197,11 @@ impl TickMode {
     pub fn name(self) -> &'static str {
         self.row().name
     }
+
+    /// With nothing that would follow its name.
+    pub const fn plain(self) -> Mode {
+        Mode { tick: self, poll: TICK_MODES[self as usize].poll }
+    }
 }
 
 impl Polling {
@@ -191,11 +209,14 @@ impl Polling {
         POLLINGS.iter().find(|row| row.polling == self)
     }
 
-    pub fn parameters(self) -> Vec<String> {
+    /// The guest's kernel parameters that select it, with virtual ticks or without.
+    pub fn parameters(self, virtual_ticks: bool) -> Vec<String> {
         match self {
+            Polling::Off if virtual_ticks => vec![LEARN_NOT.into()],
+            Polling::Learned if virtual_ticks => Vec::new(),
             Polling::Off => Vec::new(),
             Polling::Stock => vec![FORCED.into()],
-            Polling::Learned => vec![FORCED.into(), "haltpoll.guest_halt_poll_learn=1".into()],
+            Polling::Learned => vec![FORCED.into(), LEARN.into()],
             Polling::By(rule) => {
                 let values = rule.parameters().into_iter();
                 let values = values.map(|(name, value)| format!("haltpoll.{name}={value}"));
@@ -249,8 +270,9 @@ impl Mode {
 
     /// The guest kernel parameters that select this mode.
     pub fn kernel_parameters(self) -> Vec<String> {
-        let tick = self.tick.row().parameters.iter().map(|parameter| parameter.to_string());
-        tick.chain(self.poll.parameters()).collect()
+        let tick = self.tick.row();
+        let own = tick.parameters.iter().map(|parameter| parameter.to_string());
+        own.chain(self.poll.parameters(tick.virtual_ticks)).collect()
     }
 
     pub fn needs(self) -> Option<&'static str> {
@@ -263,7 +285,11 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.tick.name(), self.poll)
+        f.write_str(self.tick.name())?;
+        match self.poll == self.tick.row().poll {
+            true => Ok(()),
+            false => write!(f, "{}", self.poll),
+        }
     }
 }
 
@@ -281,8 +307,7 @@ fn names() -> String {
 }
 
 fn suffixes() -> String {
-    let suffixes = POLLINGS.iter().map(|row| row.suffix).filter(|suffix| !suffix.is_empty());
-    suffixes.collect::<Vec<_>>().join(", ")
+    POLLINGS.map(|row| row.suffix).join(", ")
 }
 
 impl FromStr for Mode {
@@ -290,9 +315,9 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // The name of one tick mode may begin another's.
-        let of = |tick: TickMode| {
-            let poll = Polling::of_suffix(text.strip_prefix(tick.name())?)?;
-            Some(Mode { tick, poll })
+        let of = |tick: TickMode| match text.strip_prefix(tick.name())? {
+            "" => Some(tick.plain()),
+            suffix => Some(Mode { tick, poll: Polling::of_suffix(suffix)? }),
         };
         let mode = TickMode::ALL.into_iter().find_map(of);
         mode.ok_or_else(|| UnknownMode(text.to_string()))
@@ -334,6 +359,10 @@ pub(crate) mod tests {
     fn a_name_stands_for_its_parameters() {
         let parameters = |mode: &str| mode.parse::<Mode>().unwrap().kernel_parameters().join(" ");
         assert_eq!(parameters("paratick"), "");
+        assert_eq!(parameters("paratick+learn"), "");
+        assert_eq!(parameters("paratick+nopoll"), LEARN_NOT);
+        assert_eq!(parameters("paratick-ticks"), format!("no-halt-until {LEARN_NOT}"));
+        assert_eq!(parameters("tickless+nopoll"), parameters("tickless"));
         assert_eq!(parameters("paratick+coalesce"), "halt-window");
         assert_eq!(parameters("paratick+poll"), FORCED);
         assert_eq!(parameters("tickless+poll-50k"), parameters("tickless+poll:50000:2:10000:2:y"));
@@ -341,6 +370,16 @@ pub(crate) mod tests {
             haltpoll.guest_halt_poll_grow=2 haltpoll.guest_halt_poll_grow_start=50000 \
             haltpoll.guest_halt_poll_shrink=2 haltpoll.guest_halt_poll_allow_shrink=Y";
         assert_eq!(parameters("paratick+poll-0"), never);
+    }
+
+    #[test]
+    fn a_suffix_that_says_nothing_is_left_out() {
+        let written = |mode: &str| mode.parse::<Mode>().unwrap().to_string();
+        assert_eq!(written("paratick+learn"), "paratick");
+        assert_eq!(written("tickless+nopoll"), "tickless");
+        for mode in ["paratick", "paratick+nopoll", "paratick-ticks+learn", "tickless+learn"] {
+            assert_eq!(written(mode), mode);
+        }
     }
 
     #[test]

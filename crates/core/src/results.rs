@@ -42,13 +42,13 @@ use std::collections::BTreeMap;
 
 /// Name and major version of the format.  Fields may be added within a version; a reader ignores
 /// those that it does not know.
-pub const SCHEMA: &str = "paratick-results/3";
+pub const SCHEMA: &str = "paratick-results/4";
 
 /// A results file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Results {
-    /// Name and version of the format: `paratick-results/3`.
+    /// Name and version of the format: `paratick-results/4`.
     pub schema: String,
     /// Version of the program that wrote the file.
     pub tool_version: String,

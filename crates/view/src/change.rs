@@ -10,17 +10,13 @@ use paratick_core::{
 use std::fmt;
 
 /// The paper's.
-pub const PARATICK_TICKS: Mode = plain(TickMode::ParatickTicks);
+pub const PARATICK_TICKS: Mode = TickMode::ParatickTicks.plain();
 /// With halt-until.
-pub const PARATICK: Mode = plain(TickMode::Paratick);
-pub const TICKLESS: Mode = plain(TickMode::Tickless);
-pub const TICKLESS_STOP: Mode = plain(TickMode::TicklessStop);
+pub const PARATICK: Mode = TickMode::Paratick.plain();
+pub const TICKLESS: Mode = TickMode::Tickless.plain();
+pub const TICKLESS_STOP: Mode = TickMode::TicklessStop.plain();
 /// What a mode that polls is also held against.
 pub const TICKLESS_POLL: Mode = Mode { tick: TickMode::Tickless, poll: Polling::Stock };
-
-const fn plain(tick: TickMode) -> Mode {
-    Mode { tick, poll: Polling::Off }
-}
 
 /// What is held against the baselines: the paper's first, then ours.
 pub const OURS: [Mode; 2] = [PARATICK_TICKS, PARATICK];

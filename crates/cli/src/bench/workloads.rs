@@ -36,10 +36,6 @@ pub struct Quick {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = QUICK,
         value_parser = workloads::quick)]
     workloads: Vec<PlannedWorkload>,
-    /// Let CPUs of an emulated host that are busy at the same time share virtual time, as if they
-    /// ran in parallel: for modes that poll
-    #[arg(long)]
-    parallel_clock: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -118,8 +114,7 @@ pub struct IdleTables {
 
 pub fn quick(options: Quick) -> Result<ExitCode> {
     each_once(&options.workloads)?;
-    let mut set = sets::quick(options.size.vcpus, options.workloads);
-    set.parallel_clock = options.parallel_clock;
+    let set = sets::quick(options.size.vcpus, options.workloads);
     Bench::new(options.common, "quick", vec![set], Written::File)?.run()
 }
 

@@ -58,6 +58,7 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
         "paratick-results/1" => upgrade::results(value),
         "paratick-timeline/1" => upgrade::timeline(value),
         "paratick-results/2" => upgrade::schema_2(value),
+        "paratick-results/3" => upgrade::schema_3(value),
         other
             if ["paratick-results/", "paratick-timeline/"].iter().any(|s| other.starts_with(s)) =>
         {

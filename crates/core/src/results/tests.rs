@@ -129,13 +129,14 @@ fn every_problem_of_a_file_has_its_own_words() {
     assert!(matches!(read("hello"), Err(ReadError::NotJson(_))));
     assert_eq!(read("{\"results\": []}"), Err(ReadError::Foreign));
     assert_eq!(read("[1, 2]"), Err(ReadError::Foreign));
-    let newer = read("{\"schema\": \"paratick-results/4\"}").unwrap_err();
-    assert!(newer.to_string().contains("paratick-results/4"), "{newer}");
-    for old in ["paratick-results/1", "paratick-timeline/1", "paratick-results/2"] {
+    let newer = read("{\"schema\": \"paratick-results/5\"}").unwrap_err();
+    assert!(newer.to_string().contains("paratick-results/5"), "{newer}");
+    for old in ["results/1", "timeline/1", "results/2", "results/3"] {
+        let old = format!("paratick-{old}");
         let shape = read(&format!("{{\"schema\": \"{old}\"}}")).unwrap_err();
-        assert!(shape.to_string().contains(old), "{shape}");
+        assert!(shape.to_string().contains(&old), "{shape}");
     }
-    let shape = read("{\"schema\": \"paratick-results/3\"}").unwrap_err();
+    let shape = read("{\"schema\": \"paratick-results/4\"}").unwrap_err();
     assert!(shape.to_string().contains("tool_version"), "{shape}");
     for error in [ReadError::Empty, newer, shape] {
         assert!(error.to_string().contains("\nhint: "), "{error}");
@@ -312,6 +313,25 @@ fn the_paratick_of_schema_2_is_paratick_ticks_today() {
     // And of today's files nothing is renamed.
     let ours = today.replace("paratick-ticks", "paratick");
     assert_eq!(read(&ours).unwrap().plan.subjects[1], mode("paratick+poll"));
+}
+
+/// Guests with virtual ticks poll unasked from `paratick-results/4` on.
+#[test]
+fn the_paratick_of_schema_3_does_not_poll() {
+    let names = ["tickless", "paratick+nopoll", "paratick", "paratick+coalesce+nopoll"];
+    let mut results = results(&names, 1);
+    let slow = mode("paratick+nopoll halt-poll=7");
+    for subject in [results.plan.subjects[2], slow] {
+        results.add(&workload("idle"), subject, sample(1, 400));
+    }
+    results.plan.subjects.push(slow);
+    results.summarize();
+    // It stays as it was typed.
+    results.command.clear();
+    let today = serde_json::to_string(&results).unwrap();
+    let old = today.replace("\"paratick\"", "\"paratick+learn\"").replace("+nopoll", "");
+    assert_eq!(read(&old.replace(SCHEMA, "paratick-results/3")).unwrap(), results);
+    assert_eq!(read(&old).unwrap().plan.subjects[1], mode("paratick"));
 }
 
 #[test]

@@ -53,19 +53,40 @@ pub fn timeline(mut value: Value) -> Option<Value> {
 }
 
 /// `paratick-results/2` and before: their `paratick` is virtual ticks alone.
-pub fn schema_2(mut value: Value) -> Option<Value> {
+pub fn schema_2(value: Value) -> Option<Value> {
+    with_modes(value, |subject| match subject.strip_prefix("paratick") {
+        Some(rest) => format!("paratick-ticks{rest}"),
+        None => subject.into(),
+    })
+}
+
+/// `paratick-results/3`: its `paratick` never polls.
+pub fn schema_3(value: Value) -> Option<Value> {
+    with_modes(value, |subject| {
+        let (mode, settings) = subject.split_at(subject.find(' ').unwrap_or(subject.len()));
+        let mode = match mode {
+            "paratick" | "paratick+coalesce" => format!("{mode}+nopoll"),
+            "paratick+learn" | "paratick+coalesce+learn" => mode.replace("+learn", ""),
+            other => other.into(),
+        };
+        mode + settings
+    })
+}
+
+/// With other names of modes, each of which settings of the host may follow.
+fn with_modes(mut value: Value, renamed: fn(&str) -> String) -> Option<Value> {
     let file = value.as_object_mut()?;
     for part in ["plan", "cells", "problems"] {
-        file.get_mut(part).into_iter().for_each(rename_modes);
+        file.get_mut(part).into_iter().for_each(|part| rename_modes(part, renamed));
     }
     let command_lines = file.get_mut("environment")?.get_mut("qemu_command_lines");
-    command_lines.into_iter().for_each(rename_modes);
+    command_lines.into_iter().for_each(|lines| rename_modes(lines, renamed));
     file.insert("schema".into(), SCHEMA.into());
     Some(value)
 }
 
 /// In the field `mode`, and in the keys of maps by subject.
-fn rename_modes(value: &mut Value) {
+fn rename_modes(value: &mut Value, renamed: fn(&str) -> String) {
     let parts: Vec<&mut Value> = match value {
         Value::Object(fields) => {
             if let Some(Value::String(mode)) = fields.get_mut("mode") {
@@ -82,15 +103,7 @@ fn rename_modes(value: &mut Value) {
         Value::Array(items) => items.iter_mut().collect(),
         _ => Vec::new(),
     };
-    parts.into_iter().for_each(rename_modes);
-}
-
-/// Of a mode, which `+poll` may follow, or of a subject, whose settings may.
-fn renamed(subject: &str) -> String {
-    match subject.strip_prefix("paratick") {
-        Some(rest) => format!("paratick-ticks{rest}"),
-        None => subject.into(),
-    }
+    parts.into_iter().for_each(|part| rename_modes(part, renamed));
 }
 
 /// Whether a file says that a setting of its host is not known: its cells cannot be keyed by it.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cause::Cause,
-    mode::{Mode, Polling, TickMode},
+    mode::{Mode, TickMode},
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -177,7 +177,7 @@ pub struct Advice {
 /// The settings that are known to end something that was recorded, the best first.
 pub fn advice(rounds: &[Round]) -> Vec<Advice> {
     let now = exits(rounds);
-    let mode = Knob::Mode(Mode { tick: TickMode::Paratick, poll: Polling::Off });
+    let mode = Knob::Mode(TickMode::Paratick.plain());
     let known = KNOWN.iter().map(|known| (known.knob.parse().expect("a setting"), known.price));
     let mut advice: Vec<Advice> = known
         .chain([(mode, "guest and host need the series")])

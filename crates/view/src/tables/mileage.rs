@@ -9,7 +9,7 @@ use crate::{
 use paratick_core::{
     catalogue::mileage::{Printed, ERRORS},
     clock_device::{ClockDevice, CLOCK_DEVICES},
-    mode::{Mode, Polling, TickMode},
+    mode::TickMode,
     results::{Measure, Mileage, Row, Rung},
     stats::Summary,
     units::Hz,
@@ -195,11 +195,7 @@ fn none(more: &[Measure]) -> Vec<String> {
 
 /// Of two vCPUs, without a sampler.
 fn rung(clock_device: ClockDevice, tick: TickMode) -> Rung {
-    Rung { vcpus: 2, clock_device, deferrable_sampler: None, mode: plain(tick) }
-}
-
-fn plain(tick: TickMode) -> Mode {
-    Mode { tick, poll: Polling::Off }
+    Rung { vcpus: 2, clock_device, deferrable_sampler: None, mode: tick.plain() }
 }
 
 /// What a step of 2007 changed, and what it changes here.
