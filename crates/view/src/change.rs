@@ -9,7 +9,7 @@ use paratick_core::{
 };
 use std::fmt;
 
-/// The paper's.
+/// Virtual ticks alone: of ours, what is nearest to the paper's.
 pub const PARATICK_TICKS: Mode = plain(TickMode::ParatickTicks);
 /// With halt-until.
 pub const PARATICK: Mode = plain(TickMode::Paratick);
@@ -22,7 +22,7 @@ const fn plain(tick: TickMode) -> Mode {
     Mode { tick, poll: Polling::Off }
 }
 
-/// What is held against the baselines: the paper's first, then ours.
+/// What is held against the baselines: virtual ticks alone, then with halt-until.
 pub const OURS: [Mode; 2] = [PARATICK_TICKS, PARATICK];
 /// What they are held against: the paper's baseline first, then today's.
 pub const BASELINES: [Mode; 2] = [TICKLESS_STOP, TICKLESS];
@@ -47,7 +47,7 @@ impl Versus {
         BASELINES.into_iter().map(move |baseline| Versus { mode, baseline })
     }
 
-    /// By baseline, and with each the paper's mode before ours.
+    /// By baseline, and with each virtual ticks alone first.
     pub fn all() -> impl Iterator<Item = Versus> {
         BASELINES.into_iter().flat_map(Versus::against)
     }
