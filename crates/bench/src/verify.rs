@@ -280,6 +280,7 @@ mod tests {
             assert_eq!(fault_of(mode, PLAIN), None);
         }
         assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
+        assert_eq!(fault_of("paratick-paper", TICKS), None);
         assert_eq!(fault_of("paratick+poll", UNTIL), None);
         assert_eq!(fault_of("paratick+coalesce", WINDOW), None);
         assert_eq!(fault_of("paratick+learn", LEARNS), None);
@@ -321,6 +322,11 @@ mod tests {
     fn a_mode_that_the_kernel_ignored_is_told() {
         assert!(fault_of("paratick", PLAIN).unwrap().contains("'0-1' should be"));
         assert!(fault_of("paratick-ticks", ("0\n\n\n", "")).is_some());
+        // A kernel without the lab's patches has virtual ticks, but by our rule.
+        let ours = fault_of("paratick-paper", (TICKS.0, "paper-ticks")).unwrap();
+        assert!(ours.contains("paper-ticks\nhint: --kernel"), "{ours}");
+        // And a host without them refuses to give any by the paper's.
+        assert!(fault_of("paratick-paper", PLAIN).unwrap().contains("'0-1' should be"));
         let no_deadlines = fault_of("paratick", TICKS).unwrap();
         assert!(no_deadlines.contains("halt-until are '' where '0-1'"), "{no_deadlines}");
         assert!(fault_of("paratick", ("0-1\n0\n\n", "")).is_some());

@@ -10,6 +10,7 @@ pub enum TickMode {
     Periodic,
     Tickless,
     TicklessStop,
+    ParatickPaper,
     ParatickTicks,
     Paratick,
     ParatickCoalesce,
@@ -102,7 +103,7 @@ pub struct TickModeRow {
 }
 
 /// In the order of [`TickMode`].
-pub const TICK_MODES: [TickModeRow; 6] = [
+pub const TICK_MODES: [TickModeRow; 7] = [
     TickModeRow {
         tick: TickMode::Periodic,
         name: "periodic",
@@ -139,10 +140,22 @@ pub const TICK_MODES: [TickModeRow; 6] = [
         halt_window: false,
     },
     TickModeRow {
+        tick: TickMode::ParatickPaper,
+        name: "paratick-paper",
+        about: "the paper's own algorithm: the host injects a tick on any VM entry once a period \
+                has passed since the last, and takes a pending timer interrupt for one",
+        poll: Polling::Off,
+        parameters: &["no-halt-until", "paper-ticks"],
+        needs: Some("lab"),
+        virtual_ticks: true,
+        halt_until: false,
+        halt_window: false,
+    },
+    TickModeRow {
         tick: TickMode::ParatickTicks,
         name: "paratick-ticks",
-        about: "the host delivers the tick on VM entries that it makes anyway, and nothing else \
-                is changed",
+        about: "the host delivers its own tick to the guest on the VM entry that follows, and \
+                nothing else is changed: the paper's idea, by a rule of ours",
         poll: Polling::Off,
         parameters: &["no-halt-until"],
         needs: Some("virtual-ticks"),
@@ -178,15 +191,16 @@ pub const TICK_MODES: [TickModeRow; 6] = [
 ];
 
 impl TickMode {
-    pub const ALL: [TickMode; 6] = [
+    pub const ALL: [TickMode; 7] = [
         Self::Periodic,
         Self::Tickless,
         Self::TicklessStop,
+        Self::ParatickPaper,
         Self::ParatickTicks,
         Self::Paratick,
         Self::ParatickCoalesce,
     ];
-    /// Those in which no timer is later than without the series.
+    /// Those in which no timer is later than without the series, and no tick is lost.
     pub const ON_TIME: [TickMode; 5] =
         [Self::Periodic, Self::Tickless, Self::TicklessStop, Self::ParatickTicks, Self::Paratick];
 
@@ -364,6 +378,7 @@ pub(crate) mod tests {
         assert_eq!(parameters("paratick-ticks"), format!("no-halt-until {LEARN_NOT}"));
         assert_eq!(parameters("tickless+nopoll"), parameters("tickless"));
         assert_eq!(parameters("paratick+coalesce"), "halt-window");
+        assert_eq!(parameters("paratick-paper"), format!("no-halt-until paper-ticks {LEARN_NOT}"));
         assert_eq!(parameters("paratick+poll"), FORCED);
         assert_eq!(parameters("tickless+poll-50k"), parameters("tickless+poll:50000:2:10000:2:y"));
         let never = "cpuidle_haltpoll.force=1 haltpoll.guest_halt_poll_ns=0 \

@@ -92,7 +92,8 @@ impl TickModel {
                 TickModel::TicklessStop
             }
             (TickMode::Tickless, Polling::Off | Polling::Learned) => TickModel::Tickless,
-            (TickMode::ParatickTicks, _) => TickModel::ParatickTicks,
+            // The same timers are armed and expire; which entries carry ticks costs no exit.
+            (TickMode::ParatickPaper | TickMode::ParatickTicks, _) => TickModel::ParatickTicks,
             (TickMode::Paratick | TickMode::ParatickCoalesce, _) => TickModel::Paratick,
         }
     }

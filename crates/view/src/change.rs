@@ -9,7 +9,7 @@ use paratick_core::{
 };
 use std::fmt;
 
-/// The paper's.
+/// Virtual ticks alone: of ours, what is nearest to the paper's.
 pub const PARATICK_TICKS: Mode = TickMode::ParatickTicks.plain();
 /// With halt-until.
 pub const PARATICK: Mode = TickMode::Paratick.plain();
@@ -18,7 +18,7 @@ pub const TICKLESS_STOP: Mode = TickMode::TicklessStop.plain();
 /// What a mode that polls is also held against.
 pub const TICKLESS_POLL: Mode = Mode { tick: TickMode::Tickless, poll: Polling::Stock };
 
-/// What is held against the baselines: the paper's first, then ours.
+/// What is held against the baselines: virtual ticks alone, then with halt-until.
 pub const OURS: [Mode; 2] = [PARATICK_TICKS, PARATICK];
 /// What they are held against: the paper's baseline first, then today's.
 pub const BASELINES: [Mode; 2] = [TICKLESS_STOP, TICKLESS];
@@ -43,7 +43,7 @@ impl Versus {
         BASELINES.into_iter().map(move |baseline| Versus { mode, baseline })
     }
 
-    /// By baseline, and with each the paper's mode before ours.
+    /// By baseline, and with each virtual ticks alone first.
     pub fn all() -> impl Iterator<Item = Versus> {
         BASELINES.into_iter().flat_map(Versus::against)
     }

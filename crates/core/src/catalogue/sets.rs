@@ -54,7 +54,7 @@ pub fn modes(ticks: &[TickMode]) -> Vec<Mode> {
     ticks.iter().map(|tick| tick.plain()).collect()
 }
 
-/// The paper's baseline, today's kernel, the paper's paratick, and what the series are today.
+/// The paper's baseline, today's kernel, virtual ticks alone, and what the series are today.
 pub fn papers_modes() -> Vec<Mode> {
     use TickMode::*;
     modes(&[TicklessStop, Tickless, ParatickTicks, Paratick])

@@ -173,7 +173,7 @@ mod tests {
         results::{Plan, PlannedWorkload, Results, Sample},
     };
 
-    /// One workload in four boots, with `arm` and `halt` exits in the paper's paratick and in both
+    /// One workload in four boots, with `arm` and `halt` exits in virtual ticks alone and in both
     /// baselines; ours has none but its halts.
     fn results(ticks: [u64; 2], baseline: [u64; 2]) -> Results {
         let planned = PlannedWorkload::new("pigz", 1, "runs");

@@ -170,7 +170,7 @@ fn caption(set: &Set, baseline: Mode, kind: &Kind, all: &[Changes]) -> String {
     );
     if all.iter().any(|one| set.printed(Metric::Exits, one.versus).is_some()) {
         text += &format!(
-            " Dashed: the average that the paper prints, of what is `{PARATICK_TICKS}` here."
+            " Dashed: the average that the paper prints; `{PARATICK_TICKS}` is nearest to its mode."
         );
     }
     if let Some(cost) = set.main().environment.configuration.exit_cost_ns {

@@ -43,8 +43,8 @@ pub fn section(input: &Input, selection: &Selection) -> Section {
         );
     }
     section.text(format!(
-        "A change is that of `paratick-ticks`, the paper's paratick, or of `paratick`, which adds \
-         halt-until, against the baseline named. {}",
+        "A change is that of `paratick-ticks`, virtual ticks alone, which is nearest to the \
+         paper's paratick, or of `paratick`, which adds halt-until, against the baseline named. {}",
         samples::intervals(selection)
     ));
     let missing: Vec<String> = commands::missing(input, selection)
@@ -172,7 +172,7 @@ fn verdict(sets: &[&Set], versus: Versus) -> Option<(String, Vec<String>)> {
 fn measured(versus: Versus, workloads: usize) -> String {
     let (Versus { mode, baseline }, workloads) = (versus, number::plural(workloads, "workload"));
     let whose = match mode {
-        PARATICK_TICKS => "the paper's paratick",
+        PARATICK_TICKS => "virtual ticks alone",
         _ => "with halt-until",
     };
     let what = match baseline {
