@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Halt polling on the host and in the guest: the rule as it was, and learned windows.
 
-use crate::support::{host_spec, kernel, pair, sh, text, workload};
+use crate::support::{guest_on, host_for, host_spec, kernel, pair, sh, text, workload};
 use paratick_machine::{guest::Guest, host::Host};
 
 const KVM: &str = "/sys/module/kvm/parameters";
 const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
-const LEARN: [&str; 2] = ["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"];
 
 /// A halt as the host's tracepoints have it.
 #[derive(Debug)]
@@ -182,7 +181,7 @@ fn says(guest: &Guest, name: &str) -> String {
 
 #[test]
 fn a_guest_polls_for_what_is_short_and_halts_at_once_for_what_is_long() {
-    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &LEARN);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
     let cost: u64 = says(&guest, "guest_halt_poll_cost_ns").parse().unwrap();
     assert!((5_000..200_000).contains(&cost), "{cost}");
 
@@ -206,6 +205,45 @@ fn a_guest_polls_for_what_is_short_and_halts_at_once_for_what_is_long() {
     for name in ["guest_halt_poll_learn", "guest_halt_poll_cost_ns"] {
         assert_ne!(guest.exec(sh(&format!("echo -3 >{HALTPOLL}/{name}"))).unwrap().code, 0);
     }
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Sleeps, while a program asks for no latency at all.
+fn with_no_latency(host: &Host, guest: &Guest, sleeps: u32) -> u64 {
+    let ask = "exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3; sleep 1000";
+    let started = guest.exec(sh(&format!("({ask}) >/dev/null 2>&1 & sleep 0.1"))).unwrap();
+    assert_eq!(started.code, 0, "{}", text(&started.stderr));
+    let exits = workload(host, guest, "sleep", &["--work", &sleeps.to_string()]).exits;
+    assert_eq!(guest.exec(sh("pkill -f 'sleep 1000'")).unwrap().code, 0);
+    exits
+}
+
+#[test]
+fn a_guest_with_virtual_ticks_learns_unasked_and_does_not_poll_for_ever() {
+    let host = host_for(kernel(), 2, &[]);
+    let driver = |guest: &Guest| {
+        let file = "/sys/devices/system/cpu/cpuidle/current_driver";
+        text(&guest.exec(sh(&format!("cat {file}"))).unwrap().stdout).trim().to_string()
+    };
+    for mode in ["tickless", "paratick+nopoll"] {
+        let guest = guest_on(&host, kernel(), 2, mode, &[]);
+        assert_eq!(
+            (driver(&guest).as_str(), says(&guest, "guest_halt_poll_learn").as_str()),
+            ("none", "N")
+        );
+        guest.shutdown().unwrap();
+    }
+    let guest = guest_on(&host, kernel(), 2, "paratick", &[]);
+    assert_eq!(
+        (driver(&guest).as_str(), says(&guest, "guest_halt_poll_learn").as_str()),
+        ("haltpoll", "Y")
+    );
+    let unasked = with_no_latency(&host, &guest, 500);
+    // Who asks for polling has asked for this, too.
+    tell(&guest, "guest_halt_poll_learn", "Y");
+    let asked = with_no_latency(&host, &guest, 500);
+    assert!(unasked > 500 && asked < 100, "{unasked} {asked}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

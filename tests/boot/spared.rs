@@ -4,7 +4,6 @@
 
 use crate::support::{kernel, pair, parallel_spec, sh, text, tools, workload};
 
-const LEARN: [&str; 2] = ["cpuidle_haltpoll.force=1", "haltpoll.guest_halt_poll_learn=1"];
 const SWITCH: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_learn";
 
 /// How long the rounds of the second test may take, in seconds of the guest's time.
@@ -14,8 +13,8 @@ const MOST_S: f64 = 20.0;
 fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
     let spec = parallel_spec(2);
     let hand_offs = ["pingpong", "barrier"];
-    let [stock, learned] = [("tickless", &[][..]), ("paratick", &LEARN)].map(|(mode, append)| {
-        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, append);
+    let [stock, learned] = ["tickless", "paratick"].map(|mode| {
+        let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
         let measured = hand_offs.map(|name| workload(&host, &guest, name, &["--work", "1000"]));
         guest.shutdown().unwrap();
         measured
@@ -31,7 +30,7 @@ fn tasks_that_wait_for_each_other_take_a_twentieth_of_the_exits() {
 
 #[test]
 fn no_wake_up_is_lost_while_ipis_are_spared_and_not_in_turns() {
-    let (host, guest) = pair(parallel_spec(4), kernel(), 4, "paratick", &LEARN);
+    let (host, guest) = pair(parallel_spec(4), kernel(), 4, "paratick", &[]);
     let agent = tools().agent.display().to_string();
     // Sooner or later a timer finds what was lost, so nobody waits for ever: the time tells.
     let script = format!(

@@ -282,8 +282,9 @@ mod tests {
         assert_eq!(fault_of("paratick-ticks+poll", TICKS), None);
         assert_eq!(fault_of("paratick-paper", TICKS), None);
         assert_eq!(fault_of("paratick+poll", UNTIL), None);
-        assert_eq!(fault_of("paratick+coalesce", WINDOW), None);
-        assert_eq!(fault_of("paratick+learn", LEARNS), None);
+        assert_eq!(fault_of("paratick+coalesce+nopoll", WINDOW), None);
+        assert_eq!(fault_of("paratick", LEARNS), None);
+        assert_eq!(fault_of("paratick+nopoll", UNTIL), None);
         assert_eq!(fault_of("paratick+poll-50k", RULE), None);
     }
 
@@ -337,7 +338,8 @@ mod tests {
         assert!(fault_of("tickless", TICKS).is_some());
         assert!(fault_of("tickless+poll", PLAIN).unwrap().contains("haltpoll"));
         // Unknown parameters of modules are not among those that the kernel names.
-        assert!(fault_of("paratick+learn", UNTIL).unwrap().contains("halt-polling"));
+        assert!(fault_of("paratick", UNTIL).unwrap().contains("halt-polling"));
+        assert!(fault_of("paratick+nopoll", LEARNS).unwrap().contains("is 'Y'"));
         assert!(fault_of("paratick+poll", LEARNS).is_some());
     }
 }
