@@ -21,7 +21,7 @@ use paratick_core::{
     cause::Cause,
     exits::Counts,
     idle::IdleEntries,
-    mode::{Mode, Polling, TickMode},
+    mode::{Mode, TickMode},
     results::{Environment, Plan, PlannedWorkload, Program, Results, Sample},
     units::Hz,
 };
@@ -145,8 +145,7 @@ pub fn results(bench: &Bench) -> Results {
         "table1" | "quick" => TickMode::ON_TIME.to_vec(),
         _ => TickMode::ON_TIME[1..].to_vec(),
     };
-    let mut modes: Vec<Mode> =
-        ticks.iter().map(|tick| Mode { tick: *tick, poll: Polling::Off }).collect();
+    let mut modes: Vec<Mode> = ticks.iter().map(|tick| tick.plain()).collect();
     if bench.name == "quick" {
         modes.extend(["tickless+poll", "paratick+poll"].map(|name| name.parse::<Mode>().unwrap()));
     }
@@ -299,7 +298,9 @@ impl Shape<'_> {
             TickMode::TicklessStop => {
                 (HZ * busy + idles * 1.02, idles * 0.98, HZ * busy, 220.0 * busy)
             }
-            TickMode::ParatickTicks => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
+            TickMode::ParatickPaper | TickMode::ParatickTicks => {
+                (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy)
+            }
             TickMode::Paratick | TickMode::ParatickCoalesce => (0.5, 0.0, 0.5, HZ * busy),
         };
         let io = if self.bench.name == "io" { idles } else { 0.4 };
