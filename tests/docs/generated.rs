@@ -23,13 +23,16 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 12] = [
+const BLOCKS: [Block; 15] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
     ("figures", figures),
     ("programs", programs_and_kernels),
     ("quick", quick),
+    ("default-papers", || never_loses("default-papers")),
+    ("default-others", || never_loses("default-others")),
+    ("default-waits", || never_loses("default-waits")),
     ("stock", stock),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
@@ -149,8 +152,13 @@ struct Kept {
     boots: u32,
     runs: u32,
     /// Medians, by workload and mode.
-    exits: BTreeMap<String, BTreeMap<String, f64>>,
+    exits: Medians,
+    duration_ns: Medians,
+    /// CPU time of the host.
+    cpu_ns: Medians,
 }
+
+type Medians = BTreeMap<String, BTreeMap<String, f64>>;
 
 fn kept(name: &str) -> Kept {
     let file = format!("docs/evaluation/tables/{name}.json");
@@ -253,6 +261,43 @@ fn quick() -> String {
     ));
     let rows: Vec<String> = WORKLOADS.map(row).to_vec();
     format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
+}
+
+/// Programs of one file: exits by mode, and `paratick` against the better of the modes without.
+fn never_loses(name: &str) -> String {
+    const STOCK: [&str; 2] = ["tickless-stop", "tickless"];
+    let all = kept(name);
+    assert_eq!(all.clock, "parallel");
+    let rows = all.exits.iter().map(|(workload, by_mode)| {
+        let against = |figure: &Medians| {
+            let of = |mode: &str| figure[workload][mode];
+            let change = (of("paratick") / STOCK.map(of).into_iter().reduce(f64::min).unwrap()
+                - 1.0)
+                * 100.0;
+            format!("{change:+.1} %").replace('-', "−")
+        };
+        let modes = ["tickless-stop", "tickless", "paratick+nopoll", "paratick"];
+        let exits = modes.iter().filter(|mode| by_mode.contains_key(**mode));
+        let exits: Vec<_> = exits.map(|mode| number(&all, workload, mode)).collect();
+        format!(
+            "| {workload} | {} | {} | {} | {} |",
+            exits.join(" | "),
+            against(&all.exits),
+            against(&all.duration_ns),
+            against(&all.cpu_ns)
+        )
+    });
+    let head =
+        "| program | tickless-stop | tickless | paratick+nopoll | paratick | exits | time | \
+                CPU time |\n|---|---|---|---|---|---|---|---|";
+    let of = wrapped(&format!(
+        "{} boots, one run each; commit {} and series {} on {}.",
+        all.boots,
+        all.commit,
+        all.patches,
+        &all.started[..10]
+    ));
+    format!("{}\n\n{}", table(head, rows), of.replace("\n  ", "\n"))
 }
 
 pub fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
