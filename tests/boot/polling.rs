@@ -239,11 +239,8 @@ fn a_guest_with_virtual_ticks_learns_unasked_and_does_not_poll_for_ever() {
         (driver(&guest).as_str(), says(&guest, "guest_halt_poll_learn").as_str()),
         ("haltpoll", "Y")
     );
-    let unasked = with_no_latency(&host, &guest, 500);
-    // Who asks for polling has asked for this, too.
-    tell(&guest, "guest_halt_poll_learn", "Y");
-    let asked = with_no_latency(&host, &guest, 500);
-    assert!(unasked > 500 && asked < 100, "{unasked} {asked}");
+    let exits = with_no_latency(&host, &guest, 500);
+    assert!((500..700).contains(&exits), "{exits}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
