@@ -2,9 +2,7 @@
 //! Guests that poll although nobody has asked for it: where they must not, what they leave alone,
 //! and what that costs others.
 
-use crate::support::{
-    compile, guest_on, host_for, kernel, pair, parallel_spec, sh, text, tools,
-};
+use crate::support::{compile, guest_on, host_for, kernel, pair, parallel_spec, sh, text, tools};
 use paratick_core::size::Size;
 use paratick_machine::{guest::Guest, host::Host};
 use serde_json::Value;
@@ -36,8 +34,7 @@ fn polls(guest: &Guest) -> Vec<u64> {
     let usage = "cat /sys/devices/system/cpu/cpu*/cpuidle/state0/usage";
     let agent = tools().agent.display().to_string();
     let line = format!("{usage}; {agent} workload pingpong --work 300 >/dev/null; {usage}");
-    let counts: Vec<u64> =
-        said(guest, &line).lines().map(|count| count.parse().unwrap()).collect();
+    let counts: Vec<u64> = said(guest, &line).lines().map(|count| count.parse().unwrap()).collect();
     let (before, after) = counts.split_at(counts.len() / 2);
     let polls = after.iter().zip(before).map(|(after, before)| after - before).collect();
     println!("{polls:?}");
@@ -55,9 +52,13 @@ fn a_cpu_whose_ticks_are_its_own_does_not_poll_unasked() {
     assert!(polls(&guest).iter().all(|polls| *polls > 100));
     assert!(switch("off").iter().all(|polls| *polls == 0));
     assert!(switch("on").iter().all(|polls| *polls > 100));
-    // Now somebody has asked.
-    said(&guest, "echo Y >/sys/module/haltpoll/parameters/guest_halt_poll_learn");
-    assert!(switch("off").iter().all(|polls| *polls > 100));
+    // There is no other rule, in which nobody would look at the steal time.
+    let learn = |to| {
+        said(&guest, &format!("echo {to} >/sys/module/haltpoll/parameters/guest_halt_poll_learn"));
+        polls(&guest)
+    };
+    assert!(learn("N").iter().all(|polls| *polls == 0));
+    assert!(learn("Y").iter().all(|polls| *polls > 100));
     guest.shutdown().unwrap();
     let polled = |append: &[&str]| {
         let guest = guest_on(&host, kernel(), 2, "paratick", append);
