@@ -6,6 +6,8 @@ use paratick_core::{size::Size, wire::GuestConfig};
 use paratick_machine::{backend::EMULATED, guest::command_line, host::Host};
 use std::{fs, os::unix::fs::PermissionsExt};
 
+const POLL: &str = "cpuidle_haltpoll.force=1";
+
 /// The first process of both kernels.  The parameters `then=` say what the first does at its end.
 const INIT: &str = r#"#!/bin/sh
 mount -t proc proc /proc
@@ -20,6 +22,9 @@ record() { # where KVM writes about the first CPU's exits
         printf "%x", unpack "Q", $where'
 }
 echo "kernel that will $then: record $(record)"
+# Whether the host polls for its CPUs (MSR_KVM_POLL_CONTROL)
+echo "host polls until $then: $(perl -e 'for (glob "/dev/cpu/*/msr") {
+    open M, "<", $_; sysseek M, 0x4b564d05, 0; sysread M, $is, 8; print unpack("Q", $is), " " }')"
 if [ $then != end ]; then
     mount -t tracefs tracefs /sys/kernel/tracing
     echo osnoise >/sys/kernel/tracing/current_tracer
@@ -32,7 +37,7 @@ load() { # FLAGS COMMAND-LINE
             and die "kexec_file_load: $!"' \
         KERNEL $1 "$2"
 }
-next=$(sed 's/crashkernel=[^ ]*//; s/then=[a-z]*/then=end/' /proc/cmdline)
+next=$(sed 's/crashkernel=[^ ]*//; s/cpuidle[^ ]*//; s/then=[a-z]*/then=end/' /proc/cmdline)
 case $then in
 kexec) load 0 "$next"; perl -e 'syscall 169, 0xfee1dead, 672274793, 0x45584543, 0' ;;
 # The end of the first process is the end of its kernel.
@@ -92,6 +97,16 @@ fn had_ticks(console: &str, kernel_that_will: &str, active: &str) {
     assert!((117..=129).contains(&busy), "{report}");
 }
 
+/// The first kernel polls instead of the host, and the second one has not asked for that.
+fn the_host_polls_again(console: &str, kernel_that_will: &str, cpus: usize) {
+    let said = |then: &str| {
+        let after = console.split_once(&format!("host polls until {then}: ")).unwrap().1;
+        after.lines().next().unwrap().trim().to_string()
+    };
+    assert_eq!(said(kernel_that_will), "0 0");
+    assert_eq!(said("end"), vec!["1"; cpus].join(" "));
+}
+
 fn is_clean(console: &str) {
     for bad in ["WARNING", "BUG", "Call Trace", "No irq handler", "virtual ticks have stopped"] {
         assert!(!console.contains(bad), "{bad}: {console}");
@@ -101,13 +116,15 @@ fn is_clean(console: &str) {
 #[test]
 fn a_kernel_after_kexec_or_a_crash_has_virtual_ticks_again() {
     let host = host_for(kernel(), 2, &[]);
-    let after_kexec = console(&host, &["then=kexec"]);
+    let after_kexec = console(&host, &["then=kexec", POLL]);
     is_clean(&after_kexec);
     had_ticks(&after_kexec, "kexec", "0-1");
     had_ticks(&after_kexec, "end", "0-1");
-    let after_crash = console(&host, &["then=crash", "crashkernel=192M"]);
+    the_host_polls_again(&after_kexec, "kexec", 2);
+    let after_crash = console(&host, &["then=crash", "crashkernel=192M", POLL]);
     had_ticks(&after_crash, "crash", "0-1");
     had_ticks(&after_crash, "end", "0");
+    the_host_polls_again(&after_crash, "crash", 1);
     // The panic is meant; what follows its trace is the second kernel's.
     let (_, second) = after_crash.split_once("</TASK>").unwrap();
     is_clean(second);

@@ -43,5 +43,6 @@ mod support;
 mod timerlat;
 mod transitions;
 mod tune;
+mod unasked;
 mod user_timers;
 mod vmm;
