@@ -299,7 +299,9 @@ impl Shape<'_> {
             TickMode::TicklessStop => {
                 (HZ * busy + idles * 1.02, idles * 0.98, HZ * busy, 220.0 * busy)
             }
-            TickMode::ParatickTicks => (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy),
+            TickMode::ParatickPaper | TickMode::ParatickTicks => {
+                (idles * 0.04 + 1.0, 0.2, 2.0, HZ * busy)
+            }
             TickMode::Paratick | TickMode::ParatickCoalesce => (0.5, 0.0, 0.5, HZ * busy),
         };
         let io = if self.bench.name == "io" { idles } else { 0.4 };
