@@ -154,6 +154,7 @@ int main(int argc, char **argv)
 		printf("%d\n%.0f\n", seen->times, seen->late * 1e3);
 	else
 		for (who = 0; who < 2; who++)
-			printf("%.0f\n%.0f\n", 100 * seen->ran[who] / SECONDS, 1e3 * seen->waited[who]);
+			printf("%.0f\n%.0f\n", 100 * seen->ran[who] / SECONDS,
+			       1e3 * seen->waited[who]);
 	return 0;
 }
