@@ -26,6 +26,7 @@ mod learned;
 mod lost;
 mod model;
 mod noise;
+mod paper;
 mod polling;
 mod programs;
 mod realtime;

@@ -264,7 +264,7 @@ fn the_summary_is_computed_from_the_data() {
     let file = one(folder.path(), "sequential", Some(1000));
     let normal = lead(&page(folder.path(), std::slice::from_ref(&file)));
     let what = normal.find("The host is emulated: VM exits are real counts");
-    assert!(what < normal.find("<code>paratick-ticks</code> (the paper's"), "{normal}");
+    assert!(what < normal.find("<code>paratick-ticks</code> (virtual ticks alone"), "{normal}");
     assert!(normal.contains("1 ns for each instruction plus the stated 1\u{202f}000 ns"));
     assert!(normal.contains("In VM exits it wins on all"), "{normal}");
     // The same file with the names of two modes exchanged: what won must now lose.

@@ -23,7 +23,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 15] = [
+const BLOCKS: [Block; 17] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -34,6 +34,8 @@ const BLOCKS: [Block; 15] = [
     ("default-others", || never_loses("default-others")),
     ("default-waits", || never_loses("default-waits")),
     ("stock", stock),
+    ("paper", paper),
+    ("paper-starves", paper_starves),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -153,9 +155,16 @@ struct Kept {
     runs: u32,
     /// Medians, by workload and mode.
     exits: Medians,
+    /// Older files have none of the following.
+    #[serde(default)]
     duration_ns: Medians,
     /// CPU time of the host.
+    #[serde(default)]
     cpu_ns: Medians,
+    #[serde(default)]
+    causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+    #[serde(default)]
+    ticks_delivered: BTreeMap<String, BTreeMap<String, Option<f64>>>,
 }
 
 type Medians = BTreeMap<String, BTreeMap<String, f64>>;
@@ -211,6 +220,60 @@ fn stock() -> String {
                 |---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<String> = kept.cells.iter().map(row).collect();
     format!("{head}\n{}", rows.join("\n"))
+}
+
+/// Exits by cause with the paper's algorithm, beside others.
+fn paper() -> String {
+    const WORKLOADS: [&str; 6] = ["cpu", "pingpong", "barrier", "sleep", "block", "idle"];
+    const MODES: [&str; 4] =
+        ["tickless-stop", "paratick-paper", "paratick-ticks", "paratick+nopoll"];
+    const CAUSES: [&str; 9] =
+        ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io", "other"];
+    let all = kept("paper");
+    let cells = WORKLOADS.iter().flat_map(|workload| MODES.map(|mode| (*workload, mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let causes = &all.causes[workload][mode];
+        let unknown = causes.keys().find(|cause| !CAUSES.contains(&cause.as_str()));
+        assert_eq!(unknown, None, "{workload} {mode}");
+        let said = |n: f64| count(n.round()).replace(NARROW_SPACE, " ");
+        let causes = CAUSES.map(|cause| causes.get(cause).map_or("–".into(), |n| said(*n)));
+        let ticks = all.ticks_delivered[workload][mode].map_or("–".into(), said);
+        let exits = number(&all, workload, mode);
+        format!("| {workload} | {mode} | {exits} | {} | {ticks} |", causes.join(" | "))
+    });
+    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
+    let lines = "---|".repeat(CAUSES.len() + 4);
+    table(&format!("| | mode | exits | {names} | *ticks* |\n|{lines}"), rows)
+}
+
+/// What `tests/boot/paper.rs` printed.
+#[derive(serde::Deserialize)]
+struct Starves {
+    rows: Vec<StarvesRow>,
+}
+
+#[derive(serde::Deserialize)]
+struct StarvesRow {
+    guest: String,
+    /// What of it, with its unit.
+    what: String,
+    /// In `paratick-paper` and in `paratick-ticks`.
+    paper: f64,
+    ticks: f64,
+}
+
+fn paper_starves() -> String {
+    let text = files::read("docs/evaluation/tables/paper-starves.json");
+    let kept: Starves = serde_json::from_str(&text).expect("paper-starves.json");
+    let said = |n: f64| count(n).replace(NARROW_SPACE, " ");
+    let rows = kept.rows.iter().map(|row| {
+        let (paper, ticks) = (said(row.paper), said(row.ticks));
+        format!("| {} | {} | **{paper}** | {ticks} |", row.guest, row.what)
+    });
+    table(
+        "| a guest of one vCPU | | `paratick-paper` | `paratick-ticks` |\n|---|---|---|---|",
+        rows,
+    )
 }
 
 /// A median of exits, as it is kept in `docs/evaluation/tables`.
