@@ -214,7 +214,7 @@ int kvm_exit(void *ctx)
 		vcpu = at(meet(id, id >> 32));
 		if (!vcpu) {
 			lose(id >> 32);
-			return 0;
+			return RECORD_TOO;
 		}
 	}
 	if (vcpu->state != IN_GUEST)
@@ -240,7 +240,7 @@ int kvm_exit(void *ctx)
 	vcpu->exits++;
 	asm volatile("" : : : "memory");
 	*(volatile __u32 *)&vcpu->state = IN_KVM;
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/kvm_entry")
@@ -331,7 +331,7 @@ int sched_switch(void *ctx)
 	struct vcpu *vcpu;
 
 	if (!here)
-		return 0;
+		return RECORD_TOO;
 	vcpu = at(*here);
 
 	if (vcpu && vcpu->state != IN_GUEST) {
@@ -354,30 +354,31 @@ int sched_switch(void *ctx)
 			wait_ends(vcpu, ctx, prev);
 		enter(vcpu, vcpu->paused);
 	}
-	return 0;
+	return RECORD_TOO;
 }
 
-static __always_inline int woken(__u32 pid)
+static __always_inline void woken(__u32 pid)
 {
 	struct vcpu *vcpu = at(place_of(pid));
 
 	if (vcpu && vcpu->state == BLOCKED)
 		enter(vcpu, WAITING);
-	return 0;
 }
 
 /* In the context of whoever wakes the thread. */
 SEC("tracepoint/sched/sched_waking")
 int sched_waking(void *ctx)
 {
-	return woken(field_u32(ctx, waking_pid_at));
+	woken(field_u32(ctx, waking_pid_at));
+	return RECORD_TOO;
 }
 
 /* The first may come before the thread is off its CPU; this one comes when it can run. */
 SEC("tracepoint/sched/sched_wakeup")
 int sched_wakeup(void *ctx)
 {
-	return woken(field_u32(ctx, wakeup_pid_at));
+	woken(field_u32(ctx, wakeup_pid_at));
+	return RECORD_TOO;
 }
 
 static __always_inline void interrupt(void)

@@ -34,6 +34,7 @@ enum {
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
+#define RECORD_TOO	1
 #define CPUS	4
 
 /* Slots of a hash are searched one by one, from where its key would be. */

@@ -117,7 +117,8 @@ static struct spent counted(__u32 tgid, __u32 vcpu, __u32 reason)
 		struct kind *kind = (void *)(map->keys + i * map->key);
 		struct spent *spent;
 
-		if (map->there[i] != 1 || kind->tgid != tgid || (reason && kind->reason != reason) ||
+		if (map->there[i] != 1 || kind->tgid != tgid ||
+		    (reason && kind->reason != reason) ||
 		    (vcpu != ~0u && kind->vcpu != vcpu))
 			continue;
 		spent = bpf_map_lookup_elem(&counts, map->values + i * map->value);

@@ -170,6 +170,7 @@ impl Watch {
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
             vmm_end_unknown: reading.vmm_end_unknown,
+            lacks: Vec::new(),
         })
     }
 

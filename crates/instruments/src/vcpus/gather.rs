@@ -78,7 +78,7 @@ impl Snapshot {
             interrupts_ns: ns(so_far.interrupted_ns, INTERRUPTED),
             blocked_ns: ns(so_far.blocked_ns, BLOCKED),
             steal_ns: ns(so_far.waited_ns, WAITING),
-            lengths: Vec::new(),
+            ..Spent::default()
         }
     }
 }
@@ -99,5 +99,6 @@ fn of(spent: &raw::Spent) -> Spent {
         blocked_ns: spent.blocked_ns,
         steal_ns: spent.waited_ns,
         lengths: spent.took[..used].to_vec(),
+        ..Spent::default()
     }
 }
