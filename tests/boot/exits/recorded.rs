@@ -20,15 +20,16 @@ fn by(vm: &Vm, of: impl Fn(&paratick_core::observed::Kind) -> String) -> BTreeMa
 fn a_recording_of_perf_s_has_the_sensor_s_counts() {
     compile(SOURCE, VMM);
     let host = snapshot::host(host_spec(kernel(), 3, &[]), &tools(), &mut |_| {}).unwrap();
-    let vms = "cd /tmp; perf kvm -o stat.data stat record -a -- perf record -q -a -e 'kvm:*' \
+    let vms =
+        "cd /tmp; perf kvm -o stat.data stat record -a -- perf record -q -a -m 1024 -e 'kvm:*' \
                -o all.data -- sh -c \"$VMM 2 150 --id two 2000; $VMM 1 250 --id one 2000\" >&2";
-    let (seen, _) = counted(&host, "", "--for 20s", vms);
+    let (seen, _) = counted(&host, "", "--for 60s", vms);
     assert_eq!((seen.vms.len(), seen.lost), (2, 0), "{seen:?}");
     for (file, is_all) in [("all", true), ("stat", false)] {
         let result = run(&host, &format!("$P exits --recording /tmp/{file}.data --format json"));
         let recorded: Observed = serde_json::from_slice(&result.stdout).unwrap();
         println!("{:?}", recorded.lacks);
-        assert_eq!(recorded.vms.len(), 2);
+        assert_eq!(recorded.vms.len(), 2, "{recorded:?}");
         assert_eq!(recorded.lacks.iter().any(|lack| lack.contains("kvm_apic")), !is_all);
         assert!(!recorded.lacks.iter().any(|lack| lack.contains("lost")), "{:?}", recorded.lacks);
         for vm in &recorded.vms {

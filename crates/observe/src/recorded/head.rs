@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a perf.data begins with (tools/perf/Documentation/perf.data-file-format.txt).
 
-use super::RECORD;
 use anyhow::{bail, Result};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -24,23 +23,23 @@ pub fn check(file: &mut (impl Read + Seek)) -> Result<()> {
         bytes.map_or(0, u64::from_le_bytes)
     };
     match head.get(..8) {
-        _ if end == 0 => bail!("it is empty\n{RECORD}"),
+        _ if end == 0 => bail!("it is empty"),
         Some(b"PERFILE2") => {}
-        Some(b"2ELIFREP") => bail!("it is of a big-endian machine, and so not of x86\n{RECORD}"),
+        Some(b"2ELIFREP") => bail!("it is of a big-endian machine, and so not of x86"),
         Some(magic) if magic.starts_with(b"\x17\x08\x44trac") => {
-            bail!("trace-cmd's files cannot be read, perf's can\n{RECORD}")
+            bail!("trace-cmd's files cannot be read, perf's can")
         }
-        _ => bail!("it is no perf.data\n{RECORD}"),
+        _ => bail!("it is no perf.data"),
     }
     if number(8) == PIPE_HEAD {
-        bail!("it was written to a pipe, and its records have no order\n{RECORD}");
+        bail!("it was written to a pipe, and its records have no order");
     }
     if head.len() < HEAD {
-        bail!("it ends within its head\n{RECORD}");
+        bail!("it ends within its head");
     }
     let [attributes, data, types] = [24, 40, 56].map(|at| (number(at), number(at + 8)));
     if data.1 == 0 {
-        bail!("perf was killed while it wrote it, or recorded nothing: it has no data\n{RECORD}");
+        bail!("perf was killed while it wrote it, or recorded nothing: it has no data");
     }
     let is_inside = |(at, size): (u64, u64)| at.checked_add(size).is_some_and(|to| to <= end);
     let features: u64 = (72..HEAD).step_by(8).map(|at| u64::from(number(at).count_ones())).sum();
@@ -55,7 +54,7 @@ pub fn check(file: &mut (impl Read + Seek)) -> Result<()> {
         inside = sections.chunks_exact(SECTION as usize).map(section).all(is_inside);
     }
     if !inside {
-        bail!("it is only a part: its head names more than is in it\n{RECORD}");
+        bail!("it is only a part: its head names more than is in it");
     }
     file.rewind()?;
     Ok(())

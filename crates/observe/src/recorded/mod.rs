@@ -27,8 +27,8 @@ const RECORD: &str = "hint: record with `perf record -a -e 'kvm:*' -o FILE`, or 
 
 /// All exits in a file of `perf record`.  An error says what is wrong with the file, with a hint.
 pub fn recorded(file: &Path) -> Result<Observed> {
-    let file = File::open(file).map_err(|error| anyhow!("{error}\n{RECORD}"))?;
-    read(BufReader::new(file))
+    let opened = File::open(file).map_err(anyhow::Error::from);
+    opened.and_then(|file| read(BufReader::new(file))).map_err(|why| anyhow!("{why}\n{RECORD}"))
 }
 
 fn read(mut file: impl Read + Seek) -> Result<Observed> {
@@ -71,38 +71,35 @@ fn read(mut file: impl Read + Seek) -> Result<Observed> {
         }
         None => "it has no exit".into(),
     };
-    gather.finish(early).with_context(|| format!("{why}\n{RECORD}"))
+    gather.finish(early).context(why)
 }
 
 /// The events that tell of exits.
 fn known(file: &PerfFile) -> Result<Formats> {
     let arch = file.arch().ok().flatten().unwrap_or("x86_64");
     if !matches!(arch, "x86_64" | "i386" | "i486" | "i586" | "i686") {
-        bail!("it was recorded on {arch}, whose exits are others than those of x86\n{RECORD}");
+        bail!("it was recorded on {arch}, whose exits are others than those of x86");
     }
     if file.features().has_feature(Feature::COMPRESSED) {
-        bail!("it is compressed, as `perf record -z` does\n{RECORD}");
+        bail!("it is compressed, as `perf record -z` does");
     }
     let Some(data) = file.feature_section_data(Feature::TRACING_DATA) else {
-        bail!("it has no tracepoint, and so no exit\n{RECORD}");
+        bail!("it has no tracepoint, and so no exit");
     };
-    let formats = Formats::parse(data)
-        .with_context(|| format!("what it says of its tracepoints cannot be read\n{RECORD}"))?;
+    let formats = Formats::parse(data).context("what it says of its tracepoints cannot be read")?;
     let Some(exit) = formats.of(EXIT) else {
-        bail!("it has no tracepoint {EXIT}, and so no exit\n{RECORD}");
+        bail!("it has no tracepoint {EXIT}, and so no exit");
     };
     for field in ["exit_reason", "isa", "info1", "info2", "intr_info", "vcpu_id"] {
         if !exit.has(field) {
-            bail!(
-                "its {EXIT} has no field {field}: it was recorded on Linux before 5.11\n{RECORD}"
-            );
+            bail!("its {EXIT} has no field {field}: that Linux is too old, or not known");
         }
     }
     Ok(formats)
 }
 
 fn damaged(error: Error) -> anyhow::Error {
-    anyhow!("it cannot be read as a perf.data: {error}\n{RECORD}")
+    anyhow!("it cannot be read as a perf.data: {error}")
 }
 
 #[cfg(test)]
