@@ -48,10 +48,10 @@ struct {
 	__type(value, __u32);
 } left_vcpus SEC(".maps");
 
-/* So many places were ever given away, of each array. */
+/* So many places were ever given away, of each array; and threads met. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, GIVEN_SIZE);
 	__type(key, __u32);
 	__type(value, __u32);
 } given SEC(".maps");
@@ -148,6 +148,11 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 	*(volatile __u32 *)&vcpu->busy = 1;
 	now = bpf_ktime_get_ns();
 	ns = now - vcpu->since_ns;
+	/* Where NTP slows this clock down, it may go back by some ns. */
+	if ((long long)ns < 0) {
+		now = vcpu->since_ns;
+		ns = 0;
+	}
 	if (vcpu->state == IN_KVM)
 		absence->kvm_ns += ns;
 	else if (vcpu->state == IN_VMM)
@@ -167,20 +172,29 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 static __noinline __u32 meet(__u32 pid, __u32 tgid)
 {
 	__u32 *here = running_here(), place = place_of(pid);
+	__u32 slot = THREADS_MET, *met = bpf_map_lookup_elem(&given, &slot);
 	struct vcpu *vcpu = at(place);
+	__u32 is_new = !vcpu;
 	__u64 none = 0;
 
-	bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST);
-	if (!here)
+	/* What is counted of a VM that is in no list is never seen. */
+	if (bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST) &&
+	    !bpf_map_lookup_elem(&vms, &tgid))
+		return NOWHERE;
+	if (!here || !met)
 		return NOWHERE;
 	if (!vcpu || vcpu->absence.tgid != tgid) {
-		if (!vcpu)
+		if (is_new)
 			place = find_place(&left_vcpus, PLACES_OF_VCPUS, MAX_VCPUS);
 		vcpu = at(place);
 		if (!vcpu)
 			return NOWHERE;
-		*vcpu = (struct vcpu){ .absence.tgid = tgid, .pid = pid };
-		if (bpf_map_update_elem(&threads, &pid, &place, BPF_ANY)) {
+		*vcpu = (struct vcpu){
+			.absence.tgid = tgid,
+			.id = (__u64)tgid << 32 | pid,
+		};
+		vcpu->thread = __sync_fetch_and_add(met, 1);
+		if (is_new && bpf_map_update_elem(&threads, &pid, &place, BPF_ANY)) {
 			bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
 			return NOWHERE;
 		}
@@ -196,23 +210,23 @@ int kvm_exit(void *ctx)
 	struct vcpu *vcpu = this_vcpu();
 	struct absence *absence;
 
-	if (!vcpu || vcpu->absence.tgid != id >> 32) {
+	if (!vcpu || vcpu->id != id) {
 		vcpu = at(meet(id, id >> 32));
 		if (!vcpu) {
 			lose(id >> 32);
-			return 0;
+			return RECORD_TOO;
 		}
 	}
 	if (vcpu->state != IN_GUEST)
 		exit_is_left(vcpu);
-	vcpu->since_ns = bpf_ktime_get_ns();
-	vcpu->state = IN_KVM;
+	/* For an interrupt, and for readers, the guest runs until all is noted. */
+	*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	absence = &vcpu->absence;
+	absence->began_ns = bpf_ktime_get_ns();
+	vcpu->since_ns = absence->began_ns;
 	vcpu->depth = 0;
 	vcpu->longest_ns = 0;
-	vcpu->exits++;
 	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
-	absence = &vcpu->absence;
-	absence->began_ns = vcpu->since_ns;
 	absence->kvm_ns = 0;
 	absence->vmm_ns = 0;
 	absence->blocked_ns = 0;
@@ -223,7 +237,10 @@ int kvm_exit(void *ctx)
 	absence->vcpu = field_u32(ctx, exit_vcpu_at);
 	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
 	exit_begins(vcpu);
-	return 0;
+	vcpu->exits++;
+	asm volatile("" : : : "memory");
+	*(volatile __u32 *)&vcpu->state = IN_KVM;
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/kvm_entry")
@@ -239,11 +256,10 @@ int kvm_entry(void *ctx)
 	return 0;
 }
 
-SEC("raw_tracepoint/sched_process_exit")
-int sched_process_exit(void *ctx)
+/* The thread that runs, whose number is or was this, is no vCPU's any more. */
+static __always_inline int leave(__u32 pid)
 {
-	__u32 pid = bpf_get_current_pid_tgid(), place = place_of(pid);
-	__u32 *here = running_here();
+	__u32 place = place_of(pid), *here = running_here();
 	struct vcpu *vcpu = at(place);
 
 	if (!vcpu || !here)
@@ -254,6 +270,19 @@ int sched_process_exit(void *ctx)
 	bpf_map_delete_elem(&threads, &pid);
 	bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
 	return 0;
+}
+
+SEC("raw_tracepoint/sched_process_exit")
+int sched_process_exit(void *ctx)
+{
+	return leave(bpf_get_current_pid_tgid());
+}
+
+/* Its arguments are task, old_pid, bprm: other threads' vCPUs than the first's change number. */
+SEC("raw_tracepoint/sched_process_exec")
+int sched_process_exec(__u64 *ctx)
+{
+	return leave(ctx[1]);
 }
 
 /* KVM_RUN returns to the VMM. */
@@ -286,7 +315,7 @@ static __always_inline void wait_ends(struct vcpu *vcpu, void *ctx, __u32 prev)
 	__u64 ns = bpf_ktime_get_ns() - vcpu->since_ns;
 	struct absence *absence = &vcpu->absence;
 
-	if (!prev || ns < vcpu->longest_ns)
+	if (!prev || (long long)(ns - vcpu->longest_ns) < 0)
 		return;
 	vcpu->longest_ns = ns;
 	absence->taker = prev;
@@ -302,7 +331,7 @@ int sched_switch(void *ctx)
 	struct vcpu *vcpu;
 
 	if (!here)
-		return 0;
+		return RECORD_TOO;
 	vcpu = at(*here);
 
 	if (vcpu && vcpu->state != IN_GUEST) {
@@ -325,30 +354,31 @@ int sched_switch(void *ctx)
 			wait_ends(vcpu, ctx, prev);
 		enter(vcpu, vcpu->paused);
 	}
-	return 0;
+	return RECORD_TOO;
 }
 
-static __always_inline int woken(__u32 pid)
+static __always_inline void woken(__u32 pid)
 {
 	struct vcpu *vcpu = at(place_of(pid));
 
 	if (vcpu && vcpu->state == BLOCKED)
 		enter(vcpu, WAITING);
-	return 0;
 }
 
 /* In the context of whoever wakes the thread. */
 SEC("tracepoint/sched/sched_waking")
 int sched_waking(void *ctx)
 {
-	return woken(field_u32(ctx, waking_pid_at));
+	woken(field_u32(ctx, waking_pid_at));
+	return RECORD_TOO;
 }
 
 /* The first may come before the thread is off its CPU; this one comes when it can run. */
 SEC("tracepoint/sched/sched_wakeup")
 int sched_wakeup(void *ctx)
 {
-	return woken(field_u32(ctx, wakeup_pid_at));
+	woken(field_u32(ctx, wakeup_pid_at));
+	return RECORD_TOO;
 }
 
 static __always_inline void interrupt(void)

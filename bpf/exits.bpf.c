@@ -168,16 +168,16 @@ int kvm_exit(void *ctx)
 		thread = meet(ctx, pid, tgid);
 	if (!thread) {
 		bump(STATE_LOST);
-		return 0;
+		return RECORD_TOO;
 	}
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm)
-		return 0;
+		return RECORD_TOO;
 	open = load_flag(MARK_SEEN, &vm->open);
 	thread->window = open;
 	if (open)
 		note_exit(thread, field_u32(ctx, exit_reason_at), ctx);
-	return 0;
+	return RECORD_TOO;
 }
 
 static __always_inline void open_window(struct vm *vm, __u32 id)
@@ -254,14 +254,14 @@ int kvm_cpuid(void *ctx)
 	__u32 index, what;
 
 	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
-		return 0;
+		return RECORD_TOO;
 	index = field_u32(ctx, cpuid_index_at);
 	thread = this_thread();
 	if (!thread)
-		return 0;
+		return RECORD_TOO;
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm)
-		return 0;
+		return RECORD_TOO;
 	what = index & 0xff;
 	if (what == MARKER_OPEN)
 		open_window(vm, index >> 8);
@@ -274,7 +274,7 @@ int kvm_cpuid(void *ctx)
 	/* The closing marker's own exit does not count. */
 	if (!vm->open)
 		thread->window = 0;
-	return 0;
+	return RECORD_TOO;
 }
 
 static __always_inline int handler(__u32 fact)
@@ -331,13 +331,13 @@ int kvm_pv_tick(void *ctx)
 	struct vm *vm;
 
 	if (!thread)
-		return 0;
+		return RECORD_TOO;
 	vm = bpf_map_lookup_elem(&vms, &thread->vm);
 	if (!vm || !vm->open)
-		return 0;
+		return RECORD_TOO;
 	key.window = vm->open;
 	key.vcpu = thread->vcpu;
 	key.reason = field_u32(ctx, tick_what_at);
 	count(&key);
-	return 0;
+	return RECORD_TOO;
 }

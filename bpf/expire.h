@@ -16,7 +16,7 @@ int hrtimer_expire_entry(void *ctx)
 		function = field_u64(ctx, hrtimer_function_at);
 		note_timer(thread, which_timer(function), function);
 	}
-	return 0;
+	return RECORD_TOO;
 }
 
 #endif

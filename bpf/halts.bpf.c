@@ -114,7 +114,7 @@ int kvm_entry(void *ctx)
 
 	if (!thread || thread->tgid != tgid) {
 		meet();
-		return 0;
+		return RECORD_TOO;
 	}
 	thread->vcpu = field_u32(ctx, entry_vcpu_at);
 	if (thread->ended_ns)
@@ -123,7 +123,7 @@ int kvm_entry(void *ctx)
 	thread->flags = 0;
 	thread->slept_at_ns = 0;
 	thread->woken_at_ns = 0;
-	return 0;
+	return RECORD_TOO;
 }
 
 /* Attached where BTF tells the fields above. Its first argument is the vCPU. */
@@ -256,7 +256,7 @@ int sched_waking(void *ctx)
 		thread->woken_at_ns = bpf_ktime_get_ns();
 		thread->woken_by = (__u32)bpf_get_current_pid_tgid();
 	}
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/hrtimer_start")
@@ -265,13 +265,13 @@ int hrtimer_start(void *ctx)
 	struct halting *thread;
 
 	if (!is_vcpu_timer(which_timer(field_u64(ctx, start_function_at))))
-		return 0;
+		return RECORD_TOO;
 	thread = this_thread();
 	if (!thread)
-		return 0;
+		return RECORD_TOO;
 	thread->timer = field_u64(ctx, start_timer_at);
 	thread->deadline_ns = field_u64(ctx, start_expires_at);
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/hrtimer_cancel")
@@ -281,7 +281,7 @@ int hrtimer_cancel(void *ctx)
 
 	if (thread && field_u64(ctx, cancel_timer_at) == thread->timer)
 		thread->deadline_ns = 0;
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/kvm/kvm_cpuid")
@@ -290,10 +290,10 @@ int kvm_cpuid(void *ctx)
 	struct record mark = { .kind = RECORD_MARK };
 
 	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
-		return 0;
+		return RECORD_TOO;
 	mark.ended_ns = bpf_ktime_get_ns();
 	mark.tgid = bpf_get_current_pid_tgid() >> 32;
 	mark.vector = field_u32(ctx, cpuid_index_at);
 	emit(&mark);
-	return 0;
+	return RECORD_TOO;
 }

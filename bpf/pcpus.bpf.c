@@ -111,7 +111,9 @@ int hrtimer_expire_entry(void *ctx)
 {
 	__u64 function = field_u64(ctx, hrtimer_function_at);
 
-	return is_vcpu_timer(which_timer(function)) ? count(PCPU_VCPU_TIMERS) : 0;
+	if (is_vcpu_timer(which_timer(function)))
+		count(PCPU_VCPU_TIMERS);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/kvm/kvm_cpuid")
@@ -120,10 +122,10 @@ int kvm_cpuid(void *ctx)
 	__u32 what = field_u32(ctx, cpuid_index_at) & 0xff;
 
 	if (field_u32(ctx, cpuid_function_at) != MARKER_LEAF)
-		return 0;
+		return RECORD_TOO;
 	if (what == MARKER_OPEN_ALL)
 		mark(PCPU_OPENED_NS, 1);
 	else if (what == MARKER_CLOSE_ALL)
 		mark(PCPU_CLOSED_NS, 0);
-	return 0;
+	return RECORD_TOO;
 }

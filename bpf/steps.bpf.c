@@ -114,18 +114,19 @@ int kvm_exit(void *ctx)
 	if (!vcpu || vcpu->noted.tgid != tgid) {
 		if (meet(pid, tgid)) {
 			lost();
-			return 0;
+			return RECORD_TOO;
 		}
 		vcpu = of_thread(pid);
 		if (!vcpu)
-			return 0;
+			return RECORD_TOO;
 	}
 	vcpu->in_guest = 0;
 	vcpu->off = 0;
 	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
 	vcpu->noted.vcpu = field_u32(ctx, exit_vcpu_at);
 	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
-	return tell(vcpu, STEP_EXIT);
+	tell(vcpu, STEP_EXIT);
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/kvm_entry")
@@ -154,7 +155,7 @@ int sched_switch(void *ctx)
 		vcpu->off = 0;
 		tell(vcpu, STEP_RUNS);
 	}
-	return 0;
+	return RECORD_TOO;
 }
 
 /* In the context of whoever wakes the thread. */
@@ -165,7 +166,7 @@ int sched_waking(void *ctx)
 
 	if (vcpu && !vcpu->in_guest)
 		tell(vcpu, STEP_WOKEN);
-	return 0;
+	return RECORD_TOO;
 }
 
 /* The first handler that runs after an interrupt exit tells why it happened. */
@@ -200,10 +201,10 @@ int hrtimer_start(void *ctx)
 	__u64 timer;
 
 	if (field_u64(ctx, start_function_at) != timer_apic || !of_thread(pid))
-		return 0;
+		return RECORD_TOO;
 	timer = field_u64(ctx, start_timer_at);
 	bpf_map_update_elem(&timers, &timer, &pid, BPF_NOEXIST);
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/hrtimer_expire_entry")
@@ -217,8 +218,10 @@ int hrtimer_expire_entry(void *ctx)
 		note_timer(thread, which_timer(function), function);
 	/* That of virtual ticks has nothing to do with a deadline of the guest's. */
 	if (function != timer_apic)
-		return 0;
+		return RECORD_TOO;
 	timer = field_u64(ctx, expire_timer_at);
 	pid = bpf_map_lookup_elem(&timers, &timer);
-	return pid ? tell(of_thread(*pid), STEP_TIMER) : 0;
+	if (pid)
+		tell(of_thread(*pid), STEP_TIMER);
+	return RECORD_TOO;
 }

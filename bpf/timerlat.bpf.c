@@ -92,11 +92,11 @@ int hrtimer_start(void *ctx)
 	struct cpu *cpu;
 
 	if (field_u64(ctx, start_function_at) != timerlat_fn)
-		return 0;
+		return RECORD_TOO;
 	cpu = this_cpu();
 	if (cpu)
 		cpu->deadline_ns = field_u64(ctx, start_expires_at);
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/hrtimer_expire_entry")
@@ -108,10 +108,10 @@ int hrtimer_expire_entry(void *ctx)
 	struct cpu *cpu;
 
 	if (field_u64(ctx, expire_function_at) != timerlat_fn)
-		return 0;
+		return RECORD_TOO;
 	cpu = this_cpu();
 	if (!cpu)
-		return 0;
+		return RECORD_TOO;
 	expiry.deadline_ns = cpu->deadline_ns;
 	expiry.expire_ns = now;
 	expiry.irq_ns = cpu->irq_ns ? cpu->irq_ns : now;
@@ -119,9 +119,9 @@ int hrtimer_expire_entry(void *ctx)
 	expiry.cpu = bpf_get_smp_processor_id();
 	expiry.number = ++cpu->number;
 	if (!bpf_ringbuf_output(&records, &expiry, sizeof(expiry), BPF_RB_NO_WAKEUP))
-		return 0;
+		return RECORD_TOO;
 	lost = bpf_map_lookup_elem(&state, &slot);
 	if (lost)
 		__sync_fetch_and_add(lost, 1);
-	return 0;
+	return RECORD_TOO;
 }

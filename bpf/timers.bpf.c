@@ -178,7 +178,7 @@ int timer_start(void *ctx)
 	start(ctx, field_u64(ctx, start_timer_at), 1, &now);
 	if ((now.flags & WHEEL_CPU) != bpf_get_smp_processor_id())
 		set_elsewhere(ctx, &now);
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/timer_expire_entry")
@@ -190,7 +190,8 @@ int timer_expire_entry(void *ctx)
 		.now = field_u64(ctx, expire_now_at),
 	};
 
-	return expires(field_u64(ctx, expire_timer_at), 1, &wake);
+	expires(field_u64(ctx, expire_timer_at), 1, &wake);
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/timer_expire_exit")
@@ -207,7 +208,8 @@ int hrtimer_start(void *ctx)
 		.expires = field_u64(ctx, hrstart_soft_at),
 	};
 
-	return start(ctx, field_u64(ctx, hrstart_timer_at), 0, &now);
+	start(ctx, field_u64(ctx, hrstart_timer_at), 0, &now);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/timer/hrtimer_expire_entry")
@@ -219,7 +221,8 @@ int hrtimer_expire_entry(void *ctx)
 		.now = field_u64(ctx, hrexpire_now_at),
 	};
 
-	return expires(field_u64(ctx, hrexpire_timer_at), 0, &wake);
+	expires(field_u64(ctx, hrexpire_timer_at), 0, &wake);
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/hrtimer_expire_exit")
@@ -236,7 +239,8 @@ int workqueue_queue_work(void *ctx)
 		.function = field_u64(ctx, work_function_at),
 	};
 
-	return tell(&wake);
+	tell(&wake);
+	return RECORD_TOO;
 }
 
 /* A state of -1 ends it. */
@@ -245,7 +249,9 @@ int cpu_idle(void *ctx)
 {
 	struct wake wake = { .kind = WAKE_IDLE };
 
-	return field_u32(ctx, idle_state_at) == ~0u ? 0 : tell(&wake);
+	if (field_u32(ctx, idle_state_at) != ~0u)
+		tell(&wake);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/sched/sched_waking")
@@ -257,7 +263,8 @@ int sched_waking(void *ctx)
 	};
 
 	name_current(&wake.name_low, &wake.name_high);
-	return tell(&wake);
+	tell(&wake);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/sched/sched_switch")
@@ -270,7 +277,9 @@ int sched_switch(void *ctx)
 		.name_high = field_u64(ctx, next_comm_at + 8),
 	};
 
-	return field_u32(ctx, prev_pid_at) ? 0 : tell(&wake);
+	if (!field_u32(ctx, prev_pid_at))
+		tell(&wake);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/ipi/ipi_send_cpu")
@@ -281,7 +290,8 @@ int ipi_send_cpu(void *ctx)
 		.number = field_u32(ctx, ipi_cpu_at),
 	};
 
-	return tell(&wake);
+	tell(&wake);
+	return RECORD_TOO;
 }
 
 SEC("tracepoint/irq/irq_handler_entry")
@@ -297,7 +307,8 @@ int irq_handler_entry(void *ctx)
 	bpf_probe_read_kernel(name, sizeof(name), ctx + (field_u32(ctx, irq_name_at) & 0xffff));
 	wake.name_low = name[0];
 	wake.name_high = name[1];
-	return tell(&wake);
+	tell(&wake);
+	return RECORD_TOO;
 }
 
 #define INTERRUPT(event, which)						\

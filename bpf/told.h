@@ -136,7 +136,7 @@ int kvm_vmgexit_enter(void *ctx)
 		note_vmgexit(thread, field_u64(ctx, vmgexit_reason_at),
 			     field_u64(ctx, vmgexit_info1_at),
 			     field_u64(ctx, vmgexit_info2_at));
-	return 0;
+	return RECORD_TOO;
 }
 
 SEC("raw_tracepoint/kvm_nested_vmexit")

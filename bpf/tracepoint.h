@@ -14,6 +14,9 @@
 
 #include "bpf.h"
 
+/* What programs of classic tracepoints return: with 0, nobody's perf would see the event. */
+#define RECORD_TOO	1
+
 #define LOAD_IF(type, at)						\
 	"if %[offset] != " #at " goto +1\n\t"				\
 	"%[value] = *(" type " *)(%[ctx] + " #at ")\n\t"

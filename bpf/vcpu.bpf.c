@@ -94,7 +94,7 @@ static __noinline __u32 search(struct vcpu *vcpu)
 
 	if (!vcpu)
 		return NOWHERE;
-	kind.pid = vcpu->pid;
+	kind.thread = vcpu->thread;
 	kind.tgid = vcpu->absence.tgid;
 	kind.vcpu = vcpu->absence.vcpu;
 	kind.isa = vcpu->noted.isa;

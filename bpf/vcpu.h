@@ -22,6 +22,8 @@
 enum {
 	PLACES_OF_VCPUS,
 	PLACES_OF_COUNTS,
+	THREADS_MET,
+	GIVEN_SIZE,
 };
 
 /* Each bucket of a histogram ends at twice the last one's end, the first at 128 ns. */
@@ -54,7 +56,8 @@ struct vcpu {
 	__u64 longest_ns;	/* of its waits, in this absence */
 	__u64 exits;		/* so far; the last may not have ended */
 	__u64 lost;		/* of those, by vcpu.bpf.c */
-	__u32 pid;		/* of its thread */
+	__u64 id;		/* of its thread: its number, and above 32 bits the process */
+	__u32 thread;		/* which of all that were met */
 	__u32 state;
 	__u32 paused;		/* the state to go on in after the thread was off its CPU */
 	__u32 beneath;		/* the state that an interrupt has interrupted */
@@ -67,7 +70,7 @@ struct vcpu {
 
 /* Exits of one thread, and so never counted on two CPUs at a time. */
 struct kind {
-	__u32 pid;
+	__u32 thread;		/* a number is another thread's when its own has ended */
 	__u32 tgid;
 	__u32 vcpu;
 	__u32 isa;

@@ -2,6 +2,9 @@
 //! `paratick exits` on a machine whose VMs run already, or come and go.  The machine is the lab's
 //! host.
 
+mod again;
+mod recorded;
+
 use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{

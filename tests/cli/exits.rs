@@ -15,6 +15,29 @@ fn compared(options: &[&str]) -> String {
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
 }
 
+/// Of `perf record -e kvm:kvm_entry -e kvm:kvm_exit` on the lab's host, with tests/boot/exits/vm.c.
+const PERF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-exits-perf.data");
+
+#[test]
+fn a_recording_of_perf_s_is_shown_and_what_it_lacks_is_said() {
+    let shown = paratick(&["exits", "--recording", PERF]).assert().success();
+    insta::assert_snapshot!(String::from_utf8(shown.get_output().stdout.clone()).unwrap());
+    let csv = paratick(&["exits", "--recording", PERF, "--format", "csv"]).assert().success();
+    let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
+    let cpuid = csv.lines().find(|line| line.contains(",cpuid,")).unwrap();
+    assert!(cpuid.contains(",20,") && csv.starts_with("vm,process,"), "{csv}");
+}
+
+#[test]
+fn a_process_that_is_not_in_a_recording_is_refused() {
+    let refused = paratick(&["exits", "--recording", PERF, "--vm", "web"]).assert().code(2);
+    let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+    assert!(
+        said.contains("no process 'web' made an exit in ")
+            && said.contains("hint: it has exits of")
+    );
+}
+
 #[test]
 fn two_files_show_what_is_different() {
     insta::assert_snapshot!(compared(&[]));

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 /// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
 const EVENTS: &[(&str, bool)] = &[
+    ("sched/sched_process_exec", true),
     ("sched/sched_process_exit", true),
     ("sched/sched_switch", true),
     ("sched/sched_waking", true),

@@ -12,7 +12,7 @@ mod clock;
 pub mod cycle;
 mod entries;
 pub mod exits;
-mod facts;
+pub mod facts;
 pub mod halts;
 pub mod idle;
 pub mod marker;
@@ -34,7 +34,7 @@ pub mod vcpus;
 
 pub use bpf::perf_is_for_admins;
 pub use table::Instruments;
-pub use tracefs::end_traces;
+pub use tracefs::{end_traces, Format};
 pub use untold::exits as exits_by_kvm;
 
 use anyhow::Result;

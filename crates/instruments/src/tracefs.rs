@@ -200,7 +200,8 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
 pub struct Format(Vec<(String, u32, u32)>);
 
 impl Format {
-    fn parse(text: &str) -> Format {
+    /// Of the text of its `format` file.
+    pub fn parse(text: &str) -> Format {
         Format(text.lines().filter_map(parse_field).collect())
     }
 
@@ -211,6 +212,21 @@ impl Format {
             Some((_, _, found)) => bail!("field {name} has {found} bytes, not {size}"),
             None => bail!("field {name} is missing"),
         }
+    }
+
+    /// The number that a record of a little-endian machine has in a field; none where there is no
+    /// such field, or the record ends before it.
+    pub fn number(&self, record: &[u8], name: &str) -> Option<u64> {
+        let (_, offset, size) = self.0.iter().find(|field| field.0 == name)?;
+        let (offset, size) = (*offset as usize, *size as usize);
+        let bytes = record.get(offset..offset.checked_add(size)?)?;
+        let mut number = [0; 8];
+        number.get_mut(..size)?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(number))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|field| field.0 == name)
     }
 }
 
@@ -241,6 +257,17 @@ mod tests {
         assert_eq!(format.offset("exit_reason", 4).unwrap(), 8);
         assert_eq!(format.offset("function", 8).unwrap(), 16);
         assert_eq!(format.offset("info1", 8).unwrap(), 32);
+    }
+
+    #[test]
+    fn a_number_is_read_at_its_place_and_size() {
+        let format = Format::parse(FORMAT);
+        let record: Vec<u8> = (0..40).collect();
+        assert_eq!(format.number(&record, "common_type"), Some(0x100));
+        assert_eq!(format.number(&record, "info1"), Some(0x2726_2524_2322_2120));
+        assert_eq!(format.number(&record[..39], "info1"), None);
+        assert_eq!(format.number(&record, "vcpu_id"), None);
+        assert!(format.has("info1") && !format.has("vcpu_id"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looking at the VMs that run on this machine: whether one may, what they are called, and what
-//! they do.
+//! they do; and at what others recorded of theirs.
 
 mod ended;
 mod metrics;
 mod names;
 mod processes;
+mod recorded;
 mod rights;
 mod trial;
 mod watch;
@@ -13,6 +14,7 @@ mod watch;
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
+pub use recorded::recorded;
 pub use rights::{check, keep_to_reading};
 pub use trial::{has_tracer, trial};
 pub use watch::{Watch, STEP};

@@ -45,6 +45,11 @@ impl Seen {
     fn has_ended(&self) -> bool {
         self.born.is_none() || born(self.identity.process) != self.born
     }
+
+    /// Another process has its number.
+    fn is_replaced(&self) -> bool {
+        born(self.identity.process).is_some_and(|now| Some(now) != self.born)
+    }
 }
 
 impl Watch {
@@ -138,7 +143,15 @@ impl Watch {
         // In this order: what KVM has counted, the tracepoint has told of.
         let exits_by_kvm = exits_by_kvm();
         self.look()?;
+        if self.seen.values().any(Seen::is_replaced) {
+            self.take()?;
+        }
         let mut reading = self.counter.read()?;
+        for process in reading.vms.keys() {
+            if !self.seen.contains_key(process) {
+                self.meet(*process);
+            }
+        }
         let mut vms = Vec::new();
         for (process, seen) in &self.seen {
             let counted = reading.vms.remove(process).unwrap_or_default();
@@ -157,6 +170,7 @@ impl Watch {
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
             vmm_end_unknown: reading.vmm_end_unknown,
+            lacks: Vec::new(),
         })
     }
 

@@ -4,17 +4,23 @@
  * so many CPUIDs, which KVM deals with, and as many writes, each to another port,
  * which are this program's, and take PAUSE us; then it halts, which ends it.
  * Prints NAME, the process and the exits of all its vCPUs as KVM has counted them,
- * and "?" where KVM does not say.
+ * and "?" where KVM does not say. With AS in the environment its process has that
+ * number; with THEN its first vCPU's thread becomes a sleep of so many seconds.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/kvm.h>
+#include <linux/sched.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MEMORY	0x1000
@@ -30,6 +36,7 @@ static const uint8_t code[] = {
 	0xf4,				/* hlt */
 };
 
+static const char *name;
 static int vm, size, pause_us;
 
 static long long exits_of(int vcpu)
@@ -59,6 +66,15 @@ static long long exits_of(int vcpu)
 	return -1;
 }
 
+static void tell(long long exits)
+{
+	if (exits < 0)
+		printf("%s %d ?\n", name, getpid());
+	else
+		printf("%s %d %lld\n", name, getpid(), exits);
+	fflush(stdout);
+}
+
 static void *run(void *number)
 {
 	int vcpu = ioctl(vm, KVM_CREATE_VCPU, (long)number);
@@ -83,19 +99,43 @@ static void *run(void *number)
 	} while (state->exit_reason == KVM_EXIT_IO);
 	if (state->exit_reason != KVM_EXIT_HLT)
 		return (void *)-1;
+	if (getenv("THEN") && !number) {
+		tell(exits_of(vcpu));
+		execlp("sleep", "sleep", getenv("THEN"), NULL);
+	}
 	return (void *)exits_of(vcpu);
+}
+
+/* The child goes on; its parent waits for it. */
+static void become(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1,
+	};
+	long child = syscall(SYS_clone3, &args, sizeof(args));
+	int status;
+
+	if (!child)
+		return;
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		exit(4);
+	exit(WEXITSTATUS(status));
 }
 
 int main(int argc, char **argv)
 {
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vcpus, rounds, i;
+	int kvm, vcpus, rounds, i;
 	struct kvm_userspace_memory_region region = { .memory_size = MEMORY };
 	pthread_t threads[64];
 	long long all = 0;
 	uint8_t *memory;
 
+	if (getenv("AS"))
+		become(atoi(getenv("AS")));
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (argc < 5 || kvm < 0)
 		return 1;
+	name = argv[4];
 	vcpus = atoi(argv[1]);
 	rounds = atoi(argv[2]);
 	pause_us = argc > 5 ? atoi(argv[5]) : 0;
@@ -117,9 +157,6 @@ int main(int argc, char **argv)
 		pthread_join(threads[i], &exits);
 		all = (long)exits < 0 || all < 0 ? -1 : all + (long)exits;
 	}
-	if (all < 0)
-		printf("%s %d ?\n", argv[4], getpid());
-	else
-		printf("%s %d %lld\n", argv[4], getpid(), all);
+	tell(all);
 	return 0;
 }

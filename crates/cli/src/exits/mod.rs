@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use paratick_core::observed::{Change, Observed, SCHEMA};
-use paratick_observe::{check, running, Wanted, Watch, STEP};
+use paratick_observe::{check, recorded, running, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
 use screen::Ended;
 use std::{
@@ -56,6 +56,10 @@ pub struct Args {
     /// Show it on the whole terminal while it is counted; q ends
     #[arg(long, conflicts_with = "compare")]
     top: bool,
+    /// Show what is in a perf.data instead, of this machine or another one: a VM is named by its
+    /// process there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["for", "save", "top", "compare"])]
+    recording: Option<PathBuf>,
     /// Show what is different from a file of --save; or, of two files, in the second one
     #[arg(long, value_name = "FILE", num_args = 1..=2)]
     compare: Vec<PathBuf>,
@@ -79,6 +83,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if args.compare.len() == 2 {
         refuse(&["vm", "vcpu", "for", "save"], "where two files are compared")?;
+    }
+    if let Some(file) = &args.recording {
+        args.show(&args.of_recording(file)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let before = args.compare.first().map(|file| read(file)).transpose()?;
     if let Some((before, after)) = before.as_ref().zip(args.compare.get(1)) {
@@ -161,6 +169,26 @@ fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
 }
 
 impl Args {
+    fn of_recording(&self, file: &Path) -> Result<Observed> {
+        let wrong = |error| input::wrong("read", file, format_args!("{error:#}"));
+        let mut seen = recorded(file).map_err(wrong)?;
+        for vm in &self.vm {
+            if !seen.vms.iter().any(|seen| seen.name == *vm) {
+                let known: Vec<_> = seen.vms.iter().map(|seen| seen.name.as_str()).collect();
+                return Err(usage(format!(
+                    "no process '{vm}' made an exit in {}\nhint: it has exits of {}",
+                    file.display(),
+                    known.join(", ")
+                )));
+            }
+        }
+        seen.vms.retain(|vm| self.vm.is_empty() || self.vm.contains(&vm.name));
+        for vm in &mut seen.vms {
+            vm.exits.retain(|one| self.vcpu.is_empty() || self.vcpu.contains(&one.vcpu));
+        }
+        Ok(seen)
+    }
+
     fn show(&self, seen: &Observed) -> Result<()> {
         match self.format {
             Format::Text => out!("{}", tables::observed(seen).text())?,

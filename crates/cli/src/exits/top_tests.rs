@@ -33,6 +33,7 @@ fn seen(vms: Vec<Vm>) -> Observed {
         lost: 0,
         exits_by_kvm: None,
         vmm_end_unknown: false,
+        lacks: Vec::new(),
     }
 }
 

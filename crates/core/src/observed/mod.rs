@@ -144,6 +144,9 @@ pub struct Observed {
     /// Exits of all VMs by KVM's own statistics; none where they cannot be read.
     pub exits_by_kvm: Option<u64>,
     pub vmm_end_unknown: bool,
+    /// What a recording of other tools does not tell, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 pub const SCHEMA: &str = "paratick-exits/1";

@@ -18,7 +18,8 @@ pub struct Row<'a> {
     exits: u64,
     exits_per_second: f64,
     /// KVM, VMM and interrupts, as a share of one CPU.
-    cpu: f64,
+    /// None of a recording that does not tell.
+    cpu: Option<f64>,
     mean_ns: Option<u64>,
     /// The end of a bucket; none where the last one has no end.
     p99_at_most_ns: Option<u64>,
@@ -27,10 +28,11 @@ pub struct Row<'a> {
     interrupts_ns: u64,
     blocked_ns: u64,
     steal_ns: u64,
+    unplaced_ns: u64,
 }
 
 /// The columns of a CSV, in their order: the names of the fields.
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "vm",
     "process",
     "ended",
@@ -49,6 +51,7 @@ const COLUMNS: [&str; 18] = [
     "interrupts_ns",
     "blocked_ns",
     "steal_ns",
+    "unplaced_ns",
 ];
 
 impl Row<'_> {
@@ -64,7 +67,7 @@ impl Row<'_> {
             about: kind.about.as_deref(),
             exits: spent.count,
             exits_per_second: vm.per_second(spent.count),
-            cpu: vm.share(spent.cpu_ns()),
+            cpu: spent.is_placed().then(|| vm.share(spent.cpu_ns())),
             mean_ns: spent.mean_ns(),
             p99_at_most_ns: match spent.at_most(0.99) {
                 Some(Bound::AtMost(ns)) => Some(ns),
@@ -75,6 +78,7 @@ impl Row<'_> {
             interrupts_ns: spent.interrupts_ns,
             blocked_ns: spent.blocked_ns,
             steal_ns: spent.steal_ns,
+            unplaced_ns: spent.unplaced_ns,
         }
     }
 }

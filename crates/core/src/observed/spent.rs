@@ -23,6 +23,9 @@ pub struct Spent {
     pub blocked_ns: u64,
     /// It could have run, and another one did.
     pub steal_ns: u64,
+    /// Of a recording that does not tell where its time went.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unplaced_ns: u64,
     /// Exits by their length; the last buckets are left out where they are empty.  One that has not
     /// ended yet is in none.
     pub lengths: Vec<u64>,
@@ -30,7 +33,15 @@ pub struct Spent {
 
 impl Spent {
     pub fn ns(&self) -> u64 {
-        self.cpu_ns() + self.blocked_ns + self.steal_ns
+        self.cpu_ns() + self.blocked_ns + self.steal_ns + self.unplaced_ns
+    }
+
+    /// An exit that ended so long after its begin.
+    pub fn add_length(&mut self, ns: u64) {
+        let bucket = (ns >> (FIRST_END - 1)).checked_ilog2().unwrap_or(0) as usize;
+        let bucket = bucket.min(BUCKETS - 1);
+        self.lengths.resize(self.lengths.len().max(bucket + 1), 0);
+        self.lengths[bucket] += 1;
     }
 
     /// What the host's CPUs did for it.
@@ -38,8 +49,18 @@ impl Spent {
         self.kvm_ns + self.vmm_ns + self.interrupts_ns
     }
 
+    /// Of a recording, of those that ended; none where no time is known.
     pub fn mean_ns(&self) -> Option<u64> {
-        self.ns().checked_div(self.count)
+        let count = match self.unplaced_ns {
+            0 => self.count,
+            _ => self.lengths.iter().sum(),
+        };
+        self.ns().checked_div(count).filter(|_| self.ns() > 0)
+    }
+
+    /// Whether it is known where the time went.
+    pub fn is_placed(&self) -> bool {
+        self.unplaced_ns == 0 && self.ns() > 0
     }
 
     /// A time that this share of the exits did not exceed: the end of a bucket, which may be twice
@@ -59,6 +80,10 @@ impl Spent {
     }
 }
 
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
+}
+
 /// In ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -74,6 +99,7 @@ impl AddAssign<&Spent> for Spent {
         self.interrupts_ns += more.interrupts_ns;
         self.blocked_ns += more.blocked_ns;
         self.steal_ns += more.steal_ns;
+        self.unplaced_ns += more.unplaced_ns;
         self.lengths.resize(self.lengths.len().max(more.lengths.len()), 0);
         for (length, more) in self.lengths.iter_mut().zip(&more.lengths) {
             *length += more;
@@ -95,6 +121,7 @@ impl Sub for &Spent {
             interrupts_ns: self.interrupts_ns.saturating_sub(earlier.interrupts_ns),
             blocked_ns: self.blocked_ns.saturating_sub(earlier.blocked_ns),
             steal_ns: self.steal_ns.saturating_sub(earlier.steal_ns),
+            unplaced_ns: self.unplaced_ns.saturating_sub(earlier.unplaced_ns),
             lengths: lengths.map(|(at, now)| now.saturating_sub(before(at))).collect(),
         }
     }
@@ -118,6 +145,32 @@ mod tests {
         assert_eq!(long.at_most(0.99), Some(Bound::Above(1 << 37)));
     }
 
+    #[test]
+    fn a_mean_is_of_those_whose_time_is_known() {
+        let spent = |count, kvm_ns, unplaced_ns, lengths: &[u64]| {
+            let lengths = lengths.to_vec();
+            Spent { count, kvm_ns, unplaced_ns, lengths, ..Spent::default() }
+        };
+        let live = spent(4, 400, 0, &[3]);
+        assert_eq!((live.mean_ns(), live.is_placed()), (Some(100), true));
+        let recorded = spent(4, 0, 390, &[3]);
+        assert_eq!((recorded.mean_ns(), recorded.is_placed()), (Some(130), false));
+        let without_entry = spent(1, 0, 0, &[]);
+        assert_eq!((without_entry.mean_ns(), without_entry.is_placed()), (None, false));
+    }
+
+    #[test]
+    fn a_length_is_below_the_end_of_its_bucket_and_not_below_the_last_one_s() {
+        for (ns, bound) in [(0, 128), (127, 128), (128, 256), (255, 256), (256, 512)] {
+            let mut spent = Spent::default();
+            spent.add_length(ns);
+            assert_eq!(spent.at_most(0.99), Some(Bound::AtMost(bound)), "{ns}");
+        }
+        let mut spent = Spent::default();
+        spent.add_length(u64::MAX);
+        assert_eq!(spent.at_most(0.99), Some(Bound::Above(1 << 37)));
+    }
+
     fn any_spent() -> impl Strategy<Value = Spent> {
         let parts = prop::array::uniform5(0u64..1 << 40);
         let lengths = prop::collection::vec(0u64..1000, 0..BUCKETS);
@@ -128,6 +181,7 @@ mod tests {
             interrupts_ns: c,
             blocked_ns: d,
             steal_ns: e,
+            unplaced_ns: 0,
             lengths,
         })
     }

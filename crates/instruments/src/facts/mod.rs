@@ -31,17 +31,13 @@ unsafe extern "C" {
     /// `fact` says whose hypercall it is; a `value` other than 0 arms a timer.
     #[link_name = "paratick_note_hypercall"]
     pub safe fn note_hypercall(thread: &mut Thread, fact: u32, number: u64, value: u64);
-    #[cfg(test)]
     #[link_name = "paratick_note_mmio"]
     pub safe fn note_mmio(thread: &mut Thread, address: u64, write: u32);
     /// A byte is written to a port.
-    #[cfg(test)]
     #[link_name = "paratick_note_out"]
     pub safe fn note_out(thread: &mut Thread, port: u32, value: u32);
-    #[cfg(test)]
     #[link_name = "paratick_note_apic"]
     pub safe fn note_apic(thread: &mut Thread, write: u32, offset: u32, value: u64);
-    #[cfg(test)]
     #[link_name = "paratick_note_vmgexit"]
     pub safe fn note_vmgexit(thread: &mut Thread, reason: u64, info1: u64, info2: u64);
     /// `fact` says whose handler it is.

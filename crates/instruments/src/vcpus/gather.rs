@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The vCPUs' threads, and then their counts: in this order.
 pub struct Snapshot {
-    pub threads: BTreeMap<u32, Vcpu>,
+    pub threads: Vec<Vcpu>,
     pub counts: Vec<(raw::Kind, raw::Spent)>,
     pub lost: BTreeMap<u32, u64>,
     pub now_ns: u64,
@@ -23,16 +23,16 @@ impl Snapshot {
         let mut exits: BTreeMap<(u32, u32, observed::Kind), Spent> = BTreeMap::new();
         let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
         for (kind, spent) in &self.counts {
-            *ended.entry(kind.pid).or_default() += spent.count;
+            *ended.entry(kind.thread).or_default() += spent.count;
             let vm = vms.entry(kind.tgid).or_default();
             vm.last_ns = vm.last_ns.max(spent.last_ns);
             *exits.entry(named(kind)).or_default() += &of(spent);
         }
-        for (pid, thread) in &self.threads {
-            let ended = ended.get(pid).copied().unwrap_or(0) + thread.lost;
+        for thread in &self.threads {
+            let ended = ended.get(&thread.thread).copied().unwrap_or(0) + thread.lost;
             // If it has ended since, it is among the counts, which were read later.
             if thread.state != IN_GUEST && ended < thread.exits {
-                let kind = self.kind(*pid, thread);
+                let kind = self.kind(thread);
                 *exits.entry(named(&kind)).or_default() += &self.open(thread);
             }
         }
@@ -49,9 +49,9 @@ impl Snapshot {
     }
 
     /// Where the exit of a thread will be counted.
-    fn kind(&self, pid: u32, thread: &Vcpu) -> raw::Kind {
+    fn kind(&self, thread: &Vcpu) -> raw::Kind {
         let kind = raw::Kind {
-            pid,
+            thread: thread.thread,
             tgid: thread.absence.tgid,
             vcpu: thread.absence.vcpu,
             isa: thread.noted.isa,
@@ -78,7 +78,7 @@ impl Snapshot {
             interrupts_ns: ns(so_far.interrupted_ns, INTERRUPTED),
             blocked_ns: ns(so_far.blocked_ns, BLOCKED),
             steal_ns: ns(so_far.waited_ns, WAITING),
-            lengths: Vec::new(),
+            ..Spent::default()
         }
     }
 }
@@ -99,5 +99,6 @@ fn of(spent: &raw::Spent) -> Spent {
         blocked_ns: spent.blocked_ns,
         steal_ns: spent.waited_ns,
         lengths: spent.took[..used].to_vec(),
+        ..Spent::default()
     }
 }

@@ -39,8 +39,7 @@ impl Instrument for VcpuCounter {
     fn read(&mut self) -> Result<Reading> {
         let now_ns = clock::now_ns();
         // In this order: see [`Snapshot`].
-        let threads: Vec<(u32, Vcpu)> = self.placed("threads", "vcpus", PLACES_OF_VCPUS)?;
-        let threads = threads.into_iter().filter(|(pid, vcpu)| vcpu.pid == *pid).collect();
+        let threads = self.threads()?;
         let counts = self.placed("kinds", "counts", PLACES_OF_COUNTS)?;
         let snapshot = Snapshot { threads, counts, lost: self.0.lost()?, now_ns };
         let missed = bpf::missed(&self.0.ebpf, "kvm_exit")?;
@@ -59,19 +58,31 @@ impl VcpuCounter {
         Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
     }
 
-    /// What was counted of VMs whose processes have ended: their places are free again.
+    /// What was counted of VMs whose processes have ended: their places are free again.  Threads
+    /// that run are of another VM, whose process has the number now.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
+        // In this order: who made a kind runs, or has ended.
         let mut places: Vec<(raw::Kind, u32)> = entries(&self.0.ebpf, "kinds")?;
-        places.retain(|(kind, _)| ended.contains(&kind.tgid));
+        let running = self.threads()?.into_iter().filter(|one| ended.contains(&one.absence.tgid));
+        let (running, again): (BTreeSet<u32>, BTreeSet<u32>) =
+            running.map(|one| (one.thread, one.absence.tgid)).unzip();
+        places.retain(|(kind, _)| ended.contains(&kind.tgid) && !running.contains(&kind.thread));
         let counts = self.at(&places, "counts", PLACES_OF_COUNTS)?;
         let mut lost = self.0.lost()?;
-        lost.retain(|vm, _| ended.contains(vm));
+        lost.retain(|vm, _| ended.contains(vm) && !again.contains(vm));
         self.remove::<raw::Kind, u32>("kinds", places.iter().map(|(kind, _)| kind))?;
         let left = self.0.ebpf.map_mut("left_counts").context("a BPF map is missing")?;
         let mut left: Stack<_, u32> = Stack::try_from(left)?;
         places.iter().try_for_each(|(_, place)| left.push(place, 0))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
-        Ok(Snapshot { threads: BTreeMap::new(), counts, lost, now_ns: 0 }.gather())
+        Ok(Snapshot { threads: Vec::new(), counts, lost, now_ns: 0 }.gather())
+    }
+
+    fn threads(&self) -> Result<Vec<Vcpu>> {
+        let threads: Vec<(u32, Vcpu)> = self.placed("threads", "vcpus", PLACES_OF_VCPUS)?;
+        // A place may be another thread's by now.
+        let is_its = |(pid, vcpu): (u32, Vcpu)| (vcpu.id as u32 == pid).then_some(vcpu);
+        Ok(threads.into_iter().filter_map(is_its).collect())
     }
 
     /// What the array `values` has at each key's place.
@@ -109,5 +120,7 @@ impl VcpuCounter {
     }
 }
 
+#[cfg(test)]
+mod program_tests;
 #[cfg(test)]
 mod tests;

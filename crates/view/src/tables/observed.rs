@@ -39,6 +39,9 @@ pub fn observed(seen: &Observed) -> Table {
          within: the end of a histogram's bucket, so the exact time may be half of it.  Blocked: \
          the vCPU's thread slept.  Steal: it could have run, and another one did.",
     );
+    for lack in &seen.lacks {
+        table.note(lack);
+    }
     if seen.vmm_end_unknown {
         table.note("VMM: with KVM's part after it, for this kernel does not tell them apart.");
     }
@@ -78,16 +81,20 @@ fn title(vm: &Vm) -> String {
 fn cells(vm: &Vm, exits: &[&Exits]) -> Vec<String> {
     let spent = sum(exits.iter().copied());
     let most = mostly(exits.iter().copied());
+    let placed = |text: String| match spent.is_placed() {
+        true => text,
+        false => number::NOTHING.into(),
+    };
     vec![
         decimal(vm.per_second(spent.count)),
-        percent(vm.share(spent.cpu_ns())),
+        placed(percent(vm.share(spent.cpu_ns()))),
         number::or_nothing(spent.mean_ns(), nanos),
         number::or_nothing(spent.at_most(0.99), bound),
-        nanos(spent.kvm_ns),
-        nanos(spent.vmm_ns),
-        nanos(spent.interrupts_ns),
-        nanos(spent.blocked_ns),
-        nanos(spent.steal_ns),
+        placed(nanos(spent.kvm_ns)),
+        placed(nanos(spent.vmm_ns)),
+        placed(nanos(spent.interrupts_ns)),
+        placed(nanos(spent.blocked_ns)),
+        placed(nanos(spent.steal_ns)),
         number::or_nothing(most, |(words, share)| match share < 0.995 {
             true => format!("{words} {:.0} %", share * 100.0),
             false => words,
@@ -183,6 +190,7 @@ mod tests {
             lost: 1,
             exits_by_kvm: Some(1_300),
             vmm_end_unknown: true,
+            lacks: Vec::new(),
         };
         insta::assert_snapshot!(observed(&seen).text());
         let before = Observed { vms: seen.vms[..1].to_vec(), ..seen.clone() };

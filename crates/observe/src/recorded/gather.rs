@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From the events of all threads to exits by VM, vCPU and cause.  Pure.
+
+use super::formats::{Formats, EXIT};
+use paratick_core::{
+    cause::Cause,
+    observed::{Exits, Kind, Observed, Spent, Vm, SCHEMA},
+};
+use paratick_instruments::{
+    facts::{
+        self, explain,
+        raw::{
+            Arguments, Thread, FACT_HV_CALL, FACT_HYPERCALL, FACT_NESTED, FACT_REFLECTED,
+            FACT_XEN_CALL,
+        },
+    },
+    Format,
+};
+use std::collections::{BTreeMap, HashMap};
+
+const ENTRY: &str = "kvm_entry";
+
+/// Events without which less is known, and what.
+const TELLING: [(&str, &str); 5] = [
+    ("kvm_msr", "which register an MSR exit was for"),
+    ("kvm_hypercall", "which hypercall it was"),
+    ("kvm_mmio", "which address of memory-mapped I/O"),
+    ("kvm_pio", "what a port of a timer was told"),
+    ("kvm_apic", "whether an APIC's timer was armed or stopped"),
+];
+
+/// `enum kvm_mmio_type` and KVM_PIO_OUT, as in bpf/note.h.
+const MMIO_WRITE: u64 = 2;
+const PIO_OUT: u64 = 1;
+
+pub struct Event<'a> {
+    pub at_ns: Option<u64>,
+    pub process: Option<u32>,
+    pub thread: Option<u32>,
+    /// What the tracepoint wrote.
+    pub data: &'a [u8],
+}
+
+/// What an exit is counted by: `None` is one whose record cannot be read.
+type Key = (u32, u32, Option<(u32, u32, u64, u32)>);
+
+#[derive(Default)]
+struct Vcpu {
+    process: u32,
+    number: u32,
+    noted: Thread,
+    /// When the exit was that has no entry yet.
+    since_ns: Option<u64>,
+    is_out: bool,
+}
+
+pub struct Gather<'a> {
+    formats: &'a Formats,
+    threads: HashMap<u32, Vcpu>,
+    exits: BTreeMap<Key, Spent>,
+    began_ns: Option<u64>,
+    ended_ns: u64,
+    /// Exits whose entry is not in the file.
+    without_end: u64,
+    unread: u64,
+    lost: u64,
+    has_entries: bool,
+}
+
+impl Gather<'_> {
+    pub fn of(formats: &Formats) -> Gather<'_> {
+        Gather {
+            formats,
+            threads: HashMap::new(),
+            exits: BTreeMap::new(),
+            began_ns: None,
+            ended_ns: 0,
+            without_end: 0,
+            unread: 0,
+            lost: 0,
+            has_entries: false,
+        }
+    }
+
+    /// Events that perf had no room for.
+    pub fn lose(&mut self, events: u64) {
+        self.lost += events;
+    }
+
+    pub fn cannot_read(&mut self) {
+        self.unread += 1;
+    }
+
+    pub fn has_entries(&self) -> bool {
+        self.has_entries
+    }
+
+    pub fn take(&mut self, event: &Event) {
+        if let Some(at_ns) = event.at_ns {
+            self.began_ns.get_or_insert(at_ns);
+            self.ended_ns = self.ended_ns.max(at_ns);
+        }
+        let (Some(process), Some(thread)) = (event.process, event.thread) else {
+            return self.cannot_read();
+        };
+        match self.formats.find(event.data) {
+            Some((EXIT, format)) => self.exit(event, format, process, thread),
+            Some((ENTRY, _)) => {
+                self.has_entries = true;
+                self.entry(event, thread);
+            }
+            Some((name, format)) => {
+                if let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) {
+                    note(&mut vcpu.noted, name, format, event.data);
+                }
+            }
+            // Of another subsystem, or cut off before it says which.
+            None if event.data.len() < 2 => self.cannot_read(),
+            None => {}
+        }
+    }
+
+    fn exit(&mut self, event: &Event, format: &Format, process: u32, thread: u32) {
+        self.leave(thread);
+        let field = |name| format.number(event.data, name);
+        let number = |name| field(name).map(|number| number as u32);
+        let vcpu = self.threads.entry(thread).or_default();
+        vcpu.process = process;
+        let read = || {
+            let isa = number("isa")?;
+            let arguments = Arguments {
+                info1: field("info1")?,
+                info2: field("info2")?,
+                intr_info: field("intr_info")?,
+            };
+            Some((number("vcpu_id")?, isa, number("exit_reason")?, arguments))
+        };
+        let Some((id, isa, reason, arguments)) = read() else {
+            self.exits.entry((process, vcpu.number, None)).or_default().count += 1;
+            return;
+        };
+        vcpu.number = id;
+        vcpu.noted.isa = isa;
+        facts::note_exit(&mut vcpu.noted, reason, &arguments);
+        (vcpu.since_ns, vcpu.is_out) = (event.at_ns, true);
+    }
+
+    fn entry(&mut self, event: &Event, thread: u32) {
+        let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) else { return };
+        vcpu.is_out = false;
+        let spent = self.exits.entry(key(vcpu)).or_default();
+        spent.count += 1;
+        match vcpu.since_ns.zip(event.at_ns) {
+            Some((from, to)) => {
+                let ns = to.saturating_sub(from);
+                spent.unplaced_ns += ns;
+                spent.add_length(ns);
+            }
+            None => self.without_end += 1,
+        }
+    }
+
+    /// The entry after its last exit was not seen.
+    fn leave(&mut self, thread: u32) {
+        if let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) {
+            vcpu.is_out = false;
+            self.without_end += 1;
+            self.exits.entry(key(vcpu)).or_default().count += 1;
+        }
+    }
+
+    /// None: there was no exit.  `early` is why the file was not read to its end.
+    pub fn finish(mut self, early: Option<String>) -> Option<Observed> {
+        let threads: Vec<u32> = self.threads.keys().copied().collect();
+        threads.into_iter().for_each(|thread| self.leave(thread));
+        let ns = self.ended_ns.saturating_sub(self.began_ns?);
+        let lacks = self.lacks(early);
+        let mut kinds: BTreeMap<u32, BTreeMap<(u32, Kind), Spent>> = BTreeMap::new();
+        for ((process, vcpu, what), spent) in self.exits {
+            let kind = match what {
+                Some((isa, reason, detail, facts)) => {
+                    let explained = explain(isa, reason, detail, facts);
+                    let (cause, reason, about) =
+                        (explained.cause, explained.reason, explained.about);
+                    Kind { cause, reason, about }
+                }
+                None => {
+                    let reason = "a record that cannot be read".into();
+                    Kind { cause: Cause::Other, reason, about: None }
+                }
+            };
+            *kinds.entry(process).or_default().entry((vcpu, kind)).or_default() += &spent;
+        }
+        let vm = |(process, kinds): (u32, BTreeMap<(u32, Kind), Spent>)| {
+            let exits = kinds.into_iter().map(|((vcpu, kind), spent)| Exits { vcpu, kind, spent });
+            let (name, exits) = (process.to_string(), exits.collect());
+            Vm { name, others: Vec::new(), process, ended: false, ns, lost: 0, exits }
+        };
+        let vms: Vec<Vm> = kinds.into_iter().map(vm).collect();
+        (!vms.is_empty()).then(|| Observed {
+            schema: SCHEMA.into(),
+            ns,
+            vms,
+            earlier: 0,
+            lost: 0,
+            exits_by_kvm: None,
+            vmm_end_unknown: false,
+            lacks,
+        })
+    }
+
+    fn lacks(&self, early: Option<String>) -> Vec<String> {
+        let mut lacks = vec![
+            "Recorded by perf, which does not tell: what VMs are called, where the time of their \
+             exits went, and what an interrupt was for that ended a guest's turn (`other`)."
+                .to_string(),
+        ];
+        let is_missing = |event: &&(&str, &str)| self.formats.of(event.0).is_none();
+        let missing: Vec<_> = TELLING.iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let each = missing.iter().map(|(event, what)| format!("{event} ({what})"));
+            lacks.push(format!("Not recorded: {}.", each.collect::<Vec<_>>().join(", ")));
+        }
+        if self.formats.of(ENTRY).is_none() {
+            lacks.push("Not recorded: kvm_entry, so no exit has a time.".into());
+        } else if self.without_end > 0 {
+            lacks.push(format!("Without the entry after, and so a time: {}.", self.without_end));
+        }
+        if self.lost > 0 {
+            lacks.push(format!("perf lost {} events: exits may be missing.", self.lost));
+        }
+        if self.unread > 0 {
+            lacks.push(format!("Records that cannot be read, of no known VM: {}.", self.unread));
+        }
+        if let Some(why) = early {
+            lacks.push(format!("The file cannot be read to its end: {why}."));
+        }
+        lacks
+    }
+}
+
+fn key(vcpu: &Vcpu) -> Key {
+    let noted = &vcpu.noted;
+    (vcpu.process, vcpu.number, Some((noted.isa, noted.reason, noted.detail, noted.facts)))
+}
+
+/// As bpf/told.h does.
+fn note(noted: &mut Thread, event: &str, format: &Format, data: &[u8]) -> Option<()> {
+    let field = |name| format.number(data, name);
+    match event {
+        "kvm_msr" if facts::awaits_msr(noted) => {
+            facts::note_msr(noted, field("ecx")? as u32, field("data")?);
+        }
+        "kvm_hypercall" => facts::note_hypercall(noted, FACT_HYPERCALL, field("nr")?, 0),
+        "kvm_hv_hypercall" => {
+            facts::note_hypercall(noted, FACT_HV_CALL, field("code")? & 0xffff, 0);
+        }
+        "kvm_xen_hypercall" => {
+            let (number, first) = (field("nr")?, field("a0")?);
+            let what = (number & 0xff) | (first & 0xff) << 32;
+            facts::note_hypercall(noted, FACT_XEN_CALL, what, first);
+        }
+        "kvm_mmio" => {
+            let write = field("type")? == MMIO_WRITE;
+            facts::note_mmio(noted, field("gpa")?, write.into());
+        }
+        "kvm_fast_mmio" => facts::note_mmio(noted, field("gpa")?, 1),
+        "kvm_pio" if field("rw")? == PIO_OUT => {
+            facts::note_out(noted, field("port")? as u32, field("val")? as u32 & 0xff);
+        }
+        "kvm_apic" => {
+            let write = u32::from(field("rw")? != 0);
+            facts::note_apic(noted, write, field("reg")? as u32, field("val")?);
+        }
+        "kvm_vmgexit_enter" => {
+            let [reason, info1, info2] = ["exit_reason", "info1", "info2"].map(field);
+            facts::note_vmgexit(noted, reason?, info1?, info2?);
+        }
+        "kvm_nested_vmexit" => noted.facts |= FACT_NESTED,
+        "kvm_nested_vmexit_inject" if noted.facts & FACT_NESTED != 0 => {
+            noted.facts |= FACT_REFLECTED;
+        }
+        _ => {}
+    }
+    Some(())
+}
