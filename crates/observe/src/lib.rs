@@ -2,6 +2,7 @@
 //! Looking at the VMs that run on this machine: whether one may, what they are called, and what
 //! they do.
 
+mod costs;
 mod ended;
 mod names;
 mod processes;
@@ -9,6 +10,7 @@ mod rights;
 mod trial;
 mod watch;
 
+pub use costs::{costs, Cost, State};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
 pub use rights::check;

@@ -71,7 +71,7 @@ fn qemu(line: &[String]) -> (Option<String>, Vec<String>) {
 }
 
 /// The value of an option, with one dash or two, and behind it or behind `=`.
-fn option(line: &[String], name: &str) -> Option<String> {
+pub fn option(line: &[String], name: &str) -> Option<String> {
     line.iter().enumerate().find_map(|(place, word)| {
         let word = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
         let value = match word.strip_prefix(name)? {
@@ -83,7 +83,7 @@ fn option(line: &[String], name: &str) -> Option<String> {
 }
 
 /// Between commas, of which two are one in a value.
-fn parts(value: &str) -> Vec<String> {
+pub fn parts(value: &str) -> Vec<String> {
     let kept = value.replace(",,", "\0");
     kept.split(',').map(|part| part.replace('\0', ",")).collect()
 }
