@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick doctor --vm` on the lab's host: what costs a VM is named first, and no longer once the
+//! `paratick doctor --vm NAME` on the lab's host: what costs a VM is named first, and no longer once the
 //! advice was followed.
 
 use crate::support::{guest_on, host_for, kernel, mode, sh, text};

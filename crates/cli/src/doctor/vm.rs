@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick doctor --vm`: what costs a VM, and what mends it.
+//! `paratick doctor --vm NAME`: what costs a VM, and what mends it.
 
 use crate::{errors::usage, options::Format};
 use anyhow::Result;
