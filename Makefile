@@ -46,7 +46,7 @@ kernel-beside:
 
 # The numbers that need no kernel to be built: Debian's own, as host and as guest.
 first:
-	$(PARATICK) bench quick --kernel 6.12-debian --modes tickless --rounds 1 --repeat 1 \
+	$(PARATICK) bench quick --kernel debian:6.12 --modes tickless --rounds 1 --repeat 1 \
 	    --output $(CARGO_TARGET_DIR)/demo-debian.json
 
 kernels: build ## the images: with the series and without (up to 18 min)
@@ -99,7 +99,7 @@ test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is
 
 test-all: ## every test that exists; hours; run it again to go on where it was stopped
 	scripts/bootstrap --with checks --with browser --with intel --with matrix \
-	    --with packages
+	    --with operators --with packages
 	$(MAKE) --no-print-directory build
 	$(MAKE) -j2 --no-print-directory kernels emulator-beside
 	PARATICK_SOAK_MINUTES=$(MINUTES) $(TESTS) --resume $(QUICK) boot $(MORE)

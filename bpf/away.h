@@ -20,16 +20,53 @@
 const volatile __u32 prev_pid_at, prev_state_at, prev_comm_at, next_pid_at;
 const volatile __u32 waking_pid_at, wakeup_pid_at;
 
+/* The first place of an array is none. */
+#define NOWHERE		0
+
 /* Of a task's states, those in which it sleeps (TASK_REPORT). */
 #define TASK_SLEEPS	0xff
 
-/* By thread; one that ends is removed. */
+/* The place of each thread's vCPU; a thread that ends is removed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_VCPUS);
 	__type(key, __u32);
+	__type(value, __u32);
+} threads SEC(".maps");
+
+/* By place; NOWHERE is never used. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_VCPUS);
+	__type(key, __u32);
 	__type(value, struct vcpu);
 } vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_VCPUS);
+	__type(value, __u32);
+} left_vcpus SEC(".maps");
+
+/* So many places were ever given away, of each array. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+} given SEC(".maps");
+
+/*
+ * The place of the thread that runs on this CPU: no search at each event. Every
+ * switch sets it, and the first exit of a thread. No switch is seen while a
+ * reader of maps is preempted, whose place is none: nothing is added to others.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} running SEC(".maps");
 
 /* How many exits of each VM found no room; 0 is for VMs that found none themselves. */
 struct {
@@ -41,9 +78,9 @@ struct {
 
 static __always_inline void exit_begins(struct vcpu *vcpu);
 /* The guest is entered again, by this thread. */
-static __always_inline void exit_ends(struct vcpu *vcpu, __u32 pid);
+static __always_inline void exit_ends(struct vcpu *vcpu);
 /* It never will be, or that was not seen. */
-static __always_inline void exit_is_left(struct vcpu *vcpu, __u32 pid);
+static __always_inline void exit_is_left(struct vcpu *vcpu);
 
 static __always_inline void lose(__u32 tgid)
 {
@@ -56,14 +93,44 @@ static __always_inline void lose(__u32 tgid)
 		__sync_fetch_and_add(lost, 1);
 }
 
-static __always_inline struct vcpu *of_thread(__u32 pid)
+/* A place that was left, or else a new one; NOWHERE if there is none. */
+static __always_inline __u32 find_place(void *left, __u32 which, __u32 places)
 {
-	return bpf_map_lookup_elem(&vcpus, &pid);
+	__u32 place = NOWHERE, *so_far;
+
+	if (!bpf_map_pop_elem(left, &place))
+		return place;
+	so_far = bpf_map_lookup_elem(&given, &which);
+	if (!so_far || *so_far >= places - 1)
+		return NOWHERE;
+	place = __sync_fetch_and_add(so_far, 1) + 1;
+	return place < places ? place : NOWHERE;
+}
+
+static __always_inline struct vcpu *at(__u32 place)
+{
+	return place == NOWHERE ? 0 : bpf_map_lookup_elem(&vcpus, &place);
+}
+
+static __always_inline __u32 place_of(__u32 pid)
+{
+	__u32 *place = bpf_map_lookup_elem(&threads, &pid);
+
+	return place ? *place : NOWHERE;
+}
+
+static __always_inline __u32 *running_here(void)
+{
+	__u32 slot = 0;
+
+	return bpf_map_lookup_elem(&running, &slot);
 }
 
 static __always_inline struct vcpu *this_vcpu(void)
 {
-	return of_thread(bpf_get_current_pid_tgid());
+	__u32 *place = running_here();
+
+	return place ? at(*place) : 0;
 }
 
 static __always_inline struct thread *open_exit(void)
@@ -81,68 +148,79 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 	*(volatile __u32 *)&vcpu->busy = 1;
 	now = bpf_ktime_get_ns();
 	ns = now - vcpu->since_ns;
-	switch (vcpu->state) {
-	case IN_KVM:
+	if (vcpu->state == IN_KVM)
 		absence->kvm_ns += ns;
-		break;
-	case IN_VMM:
+	else if (vcpu->state == IN_VMM)
 		absence->vmm_ns += ns;
-		break;
-	case BLOCKED:
+	else if (vcpu->state == BLOCKED)
 		absence->blocked_ns += ns;
-		break;
-	case WAITING:
+	else if (vcpu->state == WAITING)
 		absence->waited_ns += ns;
-		break;
-	case INTERRUPTED:
+	else if (vcpu->state == INTERRUPTED)
 		absence->interrupted_ns += ns;
-		break;
-	}
 	*(volatile __u64 *)&vcpu->since_ns = now;
 	*(volatile __u32 *)&vcpu->state = next;
 	*(volatile __u32 *)&vcpu->busy = 0;
 }
 
-static __noinline int meet(__u32 pid, __u32 tgid)
+/* A thread that becomes a vCPU's, or another VM's than the last of its number; its place. */
+static __noinline __u32 meet(__u32 pid, __u32 tgid)
 {
-	struct vcpu fresh = { .noted.tgid = tgid };
+	__u32 *here = running_here(), place = place_of(pid);
+	struct vcpu *vcpu = at(place);
 	__u64 none = 0;
 
 	bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST);
-	return bpf_map_update_elem(&vcpus, &pid, &fresh, BPF_ANY);
+	if (!here)
+		return NOWHERE;
+	if (!vcpu || vcpu->absence.tgid != tgid) {
+		if (!vcpu)
+			place = find_place(&left_vcpus, PLACES_OF_VCPUS, MAX_VCPUS);
+		vcpu = at(place);
+		if (!vcpu)
+			return NOWHERE;
+		*vcpu = (struct vcpu){ .absence.tgid = tgid, .pid = pid };
+		if (bpf_map_update_elem(&threads, &pid, &place, BPF_ANY)) {
+			bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
+			return NOWHERE;
+		}
+	}
+	*here = place;
+	return place;
 }
 
 SEC("tracepoint/kvm/kvm_exit")
 int kvm_exit(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 pid = id, tgid = id >> 32;
-	struct vcpu *vcpu = of_thread(pid);
+	struct vcpu *vcpu = this_vcpu();
+	struct absence *absence;
 
-	if (vcpu && vcpu->state != IN_GUEST)
-		exit_is_left(vcpu, pid);
-	if (!vcpu || vcpu->noted.tgid != tgid) {
-		if (meet(pid, tgid)) {
-			lose(tgid);
+	if (!vcpu || vcpu->absence.tgid != id >> 32) {
+		vcpu = at(meet(id, id >> 32));
+		if (!vcpu) {
+			lose(id >> 32);
 			return 0;
 		}
-		vcpu = of_thread(pid);
-		if (!vcpu)
-			return 0;
 	}
+	if (vcpu->state != IN_GUEST)
+		exit_is_left(vcpu);
 	vcpu->since_ns = bpf_ktime_get_ns();
 	vcpu->state = IN_KVM;
 	vcpu->depth = 0;
 	vcpu->longest_ns = 0;
 	vcpu->exits++;
 	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
-	vcpu->absence = (struct absence){
-		.began_ns = vcpu->since_ns,
-		.tgid = tgid,
-		.vcpu = field_u32(ctx, exit_vcpu_at),
-		.isa = vcpu->noted.isa,
-		.exit_cpu = bpf_get_smp_processor_id(),
-	};
+	absence = &vcpu->absence;
+	absence->began_ns = vcpu->since_ns;
+	absence->kvm_ns = 0;
+	absence->vmm_ns = 0;
+	absence->blocked_ns = 0;
+	absence->waited_ns = 0;
+	absence->interrupted_ns = 0;
+	absence->taker = 0;
+	absence->flags = 0;
+	absence->vcpu = field_u32(ctx, exit_vcpu_at);
 	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
 	exit_begins(vcpu);
 	return 0;
@@ -151,28 +229,30 @@ int kvm_exit(void *ctx)
 SEC("raw_tracepoint/kvm_entry")
 int kvm_entry(void *ctx)
 {
-	__u32 pid = bpf_get_current_pid_tgid();
-	struct vcpu *vcpu = of_thread(pid);
+	struct vcpu *vcpu = this_vcpu();
 
 	/* A thread's first entry that is seen ends nothing. */
 	if (!vcpu || vcpu->state == IN_GUEST)
 		return 0;
 	enter(vcpu, IN_GUEST);
-	exit_ends(vcpu, pid);
+	exit_ends(vcpu);
 	return 0;
 }
 
 SEC("raw_tracepoint/sched_process_exit")
 int sched_process_exit(void *ctx)
 {
-	__u32 pid = bpf_get_current_pid_tgid();
-	struct vcpu *vcpu = of_thread(pid);
+	__u32 pid = bpf_get_current_pid_tgid(), place = place_of(pid);
+	__u32 *here = running_here();
+	struct vcpu *vcpu = at(place);
 
-	if (!vcpu)
+	if (!vcpu || !here)
 		return 0;
 	if (vcpu->state != IN_GUEST)
-		exit_is_left(vcpu, pid);
-	bpf_map_delete_elem(&vcpus, &pid);
+		exit_is_left(vcpu);
+	*here = NOWHERE;
+	bpf_map_delete_elem(&threads, &pid);
+	bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
 	return 0;
 }
 
@@ -218,7 +298,12 @@ SEC("tracepoint/sched/sched_switch")
 int sched_switch(void *ctx)
 {
 	__u32 prev = field_u32(ctx, prev_pid_at), next = field_u32(ctx, next_pid_at);
-	struct vcpu *vcpu = of_thread(prev);
+	__u32 *here = running_here();
+	struct vcpu *vcpu;
+
+	if (!here)
+		return 0;
+	vcpu = at(*here);
 
 	if (vcpu && vcpu->state != IN_GUEST) {
 		/* What an interrupt has interrupted is not switched before it ends. */
@@ -233,7 +318,8 @@ int sched_switch(void *ctx)
 				vcpu->absence.flags |= ABSENCE_HELD;
 		}
 	}
-	vcpu = of_thread(next);
+	*here = next ? place_of(next) : NOWHERE;
+	vcpu = at(*here);
 	if (vcpu && (vcpu->state == WAITING || vcpu->state == BLOCKED)) {
 		if (vcpu->state == WAITING)
 			wait_ends(vcpu, ctx, prev);
@@ -244,7 +330,7 @@ int sched_switch(void *ctx)
 
 static __always_inline int woken(__u32 pid)
 {
-	struct vcpu *vcpu = of_thread(pid);
+	struct vcpu *vcpu = at(place_of(pid));
 
 	if (vcpu && vcpu->state == BLOCKED)
 		enter(vcpu, WAITING);

@@ -67,13 +67,15 @@ static __always_inline void exit_begins(struct vcpu *vcpu)
 		count(NOISE_AUDITED);
 	}
 	count(NOISE_EXITS);
+	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
 }
 
-static __always_inline void exit_ends(struct vcpu *vcpu, __u32 pid)
+static __always_inline void exit_ends(struct vcpu *vcpu)
 {
 	struct absence *absence = &vcpu->absence;
 
 	absence->ended_ns = vcpu->since_ns;
+	absence->isa = vcpu->noted.isa;
 	absence->entry_cpu = bpf_get_smp_processor_id();
 	absence->reason = vcpu->noted.reason;
 	absence->detail = vcpu->noted.detail;
@@ -83,6 +85,6 @@ static __always_inline void exit_ends(struct vcpu *vcpu, __u32 pid)
 }
 
 /* There is no absence without an end. */
-static __always_inline void exit_is_left(struct vcpu *vcpu, __u32 pid)
+static __always_inline void exit_is_left(struct vcpu *vcpu)
 {
 }

@@ -6,43 +6,43 @@
  * The verifier accepts only constant offsets into a tracepoint's context.
  * So each possible offset has its own load, and the loader writes the real
  * one into .rodata: the verifier sees a constant there and removes every
- * other branch. What runs is one load.
+ * other load, with its jump. In assembly, or the compiler makes a tree of
+ * comparisons, whose sums stay.
  */
 #ifndef PARATICK_TRACEPOINT_H
 #define PARATICK_TRACEPOINT_H
 
 #include "bpf.h"
 
-/* Hidden from the compiler, which would fold the comparisons into a tree. */
-#define hide(variable)	asm volatile("" : "+r"(variable))
-
 #define LOAD_IF(type, at)						\
-	if (offset == at)						\
-		asm volatile("%0 = *(" type " *)(%1 + " #at ")"		\
-			     : "=r"(value) : "r"(ctx))
+	"if %[offset] != " #at " goto +1\n\t"				\
+	"%[value] = *(" type " *)(%[ctx] + " #at ")\n\t"
+
+#define LOAD(loads)							\
+	asm volatile(loads : [value] "+r"(value)			\
+		     : [offset] "r"(offset), [ctx] "r"(ctx))
 
 /* Fields start after the 8 bytes that all tracepoints have in common. */
 static __always_inline __u32 field_u32(void *ctx, __u32 offset)
 {
-	__u32 value = 0;
+	__u64 value = 0;
 
-	hide(offset);
-	LOAD_IF("u32", 8);
-	else LOAD_IF("u32", 12);
-	else LOAD_IF("u32", 16);
-	else LOAD_IF("u32", 20);
-	else LOAD_IF("u32", 24);
-	else LOAD_IF("u32", 28);
-	else LOAD_IF("u32", 32);
-	else LOAD_IF("u32", 36);
-	else LOAD_IF("u32", 40);
-	else LOAD_IF("u32", 44);
-	else LOAD_IF("u32", 48);
-	else LOAD_IF("u32", 52);
-	else LOAD_IF("u32", 56);
-	else LOAD_IF("u32", 60);
-	else LOAD_IF("u32", 64);
-	else LOAD_IF("u32", 68);
+	LOAD(LOAD_IF("u32", 8)
+	     LOAD_IF("u32", 12)
+	     LOAD_IF("u32", 16)
+	     LOAD_IF("u32", 20)
+	     LOAD_IF("u32", 24)
+	     LOAD_IF("u32", 28)
+	     LOAD_IF("u32", 32)
+	     LOAD_IF("u32", 36)
+	     LOAD_IF("u32", 40)
+	     LOAD_IF("u32", 44)
+	     LOAD_IF("u32", 48)
+	     LOAD_IF("u32", 52)
+	     LOAD_IF("u32", 56)
+	     LOAD_IF("u32", 60)
+	     LOAD_IF("u32", 64)
+	     LOAD_IF("u32", 68));
 	return value;
 }
 
@@ -50,15 +50,14 @@ static __always_inline __u64 field_u64(void *ctx, __u32 offset)
 {
 	__u64 value = 0;
 
-	hide(offset);
-	LOAD_IF("u64", 8);
-	else LOAD_IF("u64", 16);
-	else LOAD_IF("u64", 24);
-	else LOAD_IF("u64", 32);
-	else LOAD_IF("u64", 40);
-	else LOAD_IF("u64", 48);
-	else LOAD_IF("u64", 56);
-	else LOAD_IF("u64", 64);
+	LOAD(LOAD_IF("u64", 8)
+	     LOAD_IF("u64", 16)
+	     LOAD_IF("u64", 24)
+	     LOAD_IF("u64", 32)
+	     LOAD_IF("u64", 40)
+	     LOAD_IF("u64", 48)
+	     LOAD_IF("u64", 56)
+	     LOAD_IF("u64", 64));
 	return value;
 }
 

@@ -11,18 +11,36 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* The place of the counts of each kind. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_KINDS);
 	__type(key, struct kind);
+	__type(value, __u32);
+} kinds SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_KINDS);
+	__type(key, __u32);
 	__type(value, struct spent);
 } counts SEC(".maps");
 
-static __always_inline __u32 bucket(__u64 ns)
+/* User space gives back what it has taken. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_KINDS);
+	__type(value, __u32);
+} left_counts SEC(".maps");
+
+/* Most exits of a kind are as long as the last one, by this measure. */
+static __always_inline __u32 bucket(__u64 ns, __u32 last)
 {
 	__u32 log = 0, rest;
 
 	ns >>= FIRST_BUCKET - 1;
+	if (ns >> (last & (BUCKETS - 1)) == 1)
+		return last;
 	if (ns >> 32)
 		return BUCKETS - 1;
 	rest = ns;
@@ -45,70 +63,113 @@ static __always_inline __u32 bucket(__u64 ns)
 	return log + (rest >> 1);
 }
 
-static __noinline int add_kind(const struct kind *kind)
+static __noinline __u32 add_kind(const struct kind *kind)
 {
-	struct spent none = {};
+	__u32 place = find_place(&left_counts, PLACES_OF_COUNTS, MAX_KINDS);
+	struct spent *spent = bpf_map_lookup_elem(&counts, &place);
 
-	if (!kind)
-		return -1;
-	return bpf_map_update_elem(&counts, kind, &none, BPF_NOEXIST);
+	if (place == NOWHERE || !spent || !kind)
+		return NOWHERE;
+	*spent = (struct spent){};
+	if (!bpf_map_update_elem(&kinds, kind, &place, BPF_NOEXIST))
+		return place;
+	bpf_map_push_elem(&left_counts, &place, BPF_ANY);
+	return NOWHERE;
 }
 
-static __always_inline struct spent *of_kind(struct vcpu *vcpu, struct kind *kind)
+/* As the upper bits of a product with 2^32 / golden ratio, which are well mixed. */
+static __always_inline struct recent *recent_of(struct vcpu *vcpu)
 {
-	struct spent *spent = bpf_map_lookup_elem(&counts, kind);
+	const struct thread *noted = &vcpu->noted;
+	__u32 mixed = (noted->reason + noted->facts + (__u32)noted->detail) * 0x9e3779b1;
 
-	if (spent)
-		return spent;
-	if (vcpu->kinds >= KINDS_OF_ONE && kind->detail) {
+	return &vcpu->recent[mixed >> (32 - RECENT_BITS)];
+}
+
+/* Where the exit's kind has its counts; the next of its kind will know. */
+static __noinline __u32 search(struct vcpu *vcpu)
+{
+	struct kind kind = {};
+	__u32 *known, place;
+
+	if (!vcpu)
+		return NOWHERE;
+	kind.pid = vcpu->pid;
+	kind.tgid = vcpu->absence.tgid;
+	kind.vcpu = vcpu->absence.vcpu;
+	kind.isa = vcpu->noted.isa;
+	kind.reason = vcpu->noted.reason;
+	kind.facts = vcpu->noted.facts;
+	kind.detail = vcpu->noted.detail;
+	known = bpf_map_lookup_elem(&kinds, &kind);
+	if (!known && vcpu->kinds >= KINDS_OF_ONE && kind.detail) {
 		/* Whoever has so many may want others to find no room. */
-		kind->facts = FACT_MANY;
-		kind->detail = 0;
-		spent = bpf_map_lookup_elem(&counts, kind);
-		if (spent)
-			return spent;
+		kind.facts = FACT_MANY;
+		kind.detail = 0;
+		known = bpf_map_lookup_elem(&kinds, &kind);
 	}
-	if (add_kind(kind))
-		return 0;
-	vcpu->kinds++;
-	return bpf_map_lookup_elem(&counts, kind);
+	if (known) {
+		place = *known;
+	} else {
+		place = add_kind(&kind);
+		if (place == NOWHERE)
+			return NOWHERE;
+		vcpu->kinds++;
+	}
+	*recent_of(vcpu) = (struct recent){
+		.reason = vcpu->noted.reason,
+		.facts = vcpu->noted.facts,
+		.detail = vcpu->noted.detail,
+		.place = place,
+	};
+	return place;
 }
 
 static __always_inline void exit_begins(struct vcpu *vcpu)
 {
+	int i;
+
+	if (vcpu->noted.vcpu == vcpu->absence.vcpu)
+		return;
+	/* The thread runs another vCPU. */
+	vcpu->noted.vcpu = vcpu->absence.vcpu;
+	for (i = 0; i < RECENT; i++)
+		vcpu->recent[i].place = NOWHERE;
 }
 
-static __always_inline void exit_ends(struct vcpu *vcpu, __u32 pid)
+static __always_inline void exit_ends(struct vcpu *vcpu)
 {
 	const struct absence *absence = &vcpu->absence;
-	struct kind kind = {
-		.pid = pid,
-		.tgid = absence->tgid,
-		.vcpu = absence->vcpu,
-		.isa = absence->isa,
-		.reason = vcpu->noted.reason,
-		.facts = vcpu->noted.facts,
-		.detail = vcpu->noted.detail,
-	};
-	struct spent *spent = of_kind(vcpu, &kind);
+	const struct thread *noted = &vcpu->noted;
+	struct recent *recent = recent_of(vcpu);
+	__u64 ns = vcpu->since_ns - absence->began_ns;
+	__u32 place = recent->place;
+	struct spent *spent;
 
-	if (!spent) {
+	if (recent->reason != noted->reason || recent->facts != noted->facts ||
+	    recent->detail != noted->detail || place == NOWHERE)
+		place = search(vcpu);
+	spent = bpf_map_lookup_elem(&counts, &place);
+	if (!spent || place == NOWHERE) {
 		vcpu->lost++;
 		lose(absence->tgid);
 		return;
 	}
 	spent->count++;
 	spent->kvm_ns += absence->kvm_ns;
-	spent->vmm_ns += absence->vmm_ns;
-	spent->blocked_ns += absence->blocked_ns;
-	spent->waited_ns += absence->waited_ns;
-	spent->interrupted_ns += absence->interrupted_ns;
+	if (absence->kvm_ns != ns) {
+		spent->vmm_ns += absence->vmm_ns;
+		spent->blocked_ns += absence->blocked_ns;
+		spent->waited_ns += absence->waited_ns;
+		spent->interrupted_ns += absence->interrupted_ns;
+	}
 	spent->last_ns = vcpu->since_ns;
-	spent->took[bucket(vcpu->since_ns - absence->began_ns) & (BUCKETS - 1)]++;
+	recent->bucket = bucket(ns, recent->bucket) & (BUCKETS - 1);
+	spent->took[recent->bucket & (BUCKETS - 1)]++;
 }
 
-static __always_inline void exit_is_left(struct vcpu *vcpu, __u32 pid)
+static __always_inline void exit_is_left(struct vcpu *vcpu)
 {
 	enter(vcpu, IN_GUEST);
-	exit_ends(vcpu, pid);
+	exit_ends(vcpu);
 }

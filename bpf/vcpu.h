@@ -14,6 +14,16 @@
 #define MAX_KINDS	65536
 #define KINDS_OF_ONE	512
 
+/* Of so many kinds a vCPU's counts are found without a search: 1 << RECENT_BITS. */
+#define RECENT		8
+#define RECENT_BITS	3
+
+/* Slots of the `given` array. */
+enum {
+	PLACES_OF_VCPUS,
+	PLACES_OF_COUNTS,
+};
+
 /* Each bucket of a histogram ends at twice the last one's end, the first at 128 ns. */
 #define BUCKETS		32
 #define FIRST_BUCKET	7
@@ -28,6 +38,15 @@ enum {
 	INTERRUPTED,
 };
 
+/* Which place the exits of a kind are counted at; see vcpu.bpf.c. */
+struct recent {
+	__u32 reason;
+	__u32 facts;
+	__u64 detail;
+	__u32 place;		/* 0: none yet */
+	__u32 bucket;		/* of the last one's length */
+};
+
 struct vcpu {
 	struct thread noted;
 	struct absence absence;
@@ -35,12 +54,15 @@ struct vcpu {
 	__u64 longest_ns;	/* of its waits, in this absence */
 	__u64 exits;		/* so far; the last may not have ended */
 	__u64 lost;		/* of those, by vcpu.bpf.c */
+	__u32 pid;		/* of its thread */
 	__u32 state;
 	__u32 paused;		/* the state to go on in after the thread was off its CPU */
 	__u32 beneath;		/* the state that an interrupt has interrupted */
 	__u32 depth;		/* of interrupts */
 	__u32 busy;		/* its state changes: an interrupt now must not change it */
 	__u32 kinds;		/* of its exits, so far */
+	__u32 pad;
+	struct recent recent[8];	/* RECENT */
 };
 
 /* Exits of one thread, and so never counted on two CPUs at a time. */

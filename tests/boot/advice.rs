@@ -3,9 +3,11 @@
 
 mod guest;
 
-use crate::support::{guest_on, host_for, host_spec, kernel, mode, resumed, sh, text, PATIENCE};
+use crate::support::{
+    guest_on, host_for, host_spec, kernel, mode, resumed, sh, stock, text, PATIENCE,
+};
 use paratick_bench::noise::NoiseRecorder;
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause,
     clock_device::ClockDevice,
@@ -124,7 +126,7 @@ fn on(host: &Host, line: &str) -> String {
 #[test]
 fn a_vcpu_is_held_back_by_a_quota_and_no_longer_without() {
     const BUSY: [&str; 5] = ["timeout", "1", "sh", "-c", "while :; do :; done"];
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock(DEFAULT_BASE);
     let host = host_for(stock.bzimage, 1, &[]);
     let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
     on(&host, "cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir vm");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Every timer device that a guest may have: what it costs is named as what it is.
 
-use crate::support::{host_spec, kernel, mode, resumed, sh, text, tools, PATIENCE};
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use crate::support::{host_spec, kernel, mode, resumed, sh, stock, text, tools, PATIENCE};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause, clock_device::ClockDevice, exits::WindowCounts, size::Size, wire::GuestConfig,
 };
@@ -151,7 +151,7 @@ fn an_hpet_is_armed_by_a_write_and_read_again() {
 
 #[test]
 fn hyper_v_s_timer_is_armed_by_an_msr_of_its_own() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel").bzimage;
+    let stock = stock(DEFAULT_BASE).bzimage;
     let device = Device {
         kernel: stock,
         clock: ClockDevice::TscDeadline,

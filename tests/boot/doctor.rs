@@ -2,8 +2,8 @@
 //! `paratick doctor --vm NAME` on the lab's host: what costs a VM is named first, and no longer once the
 //! advice was followed.
 
-use crate::support::{guest_on, host_for, kernel, mode, sh, text};
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use crate::support::{guest_on, host_for, kernel, mode, sh, stock, text};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{clock_device::ClockDevice, size::Size, wire::GuestConfig};
 use paratick_machine::{guest::Guest, host::Host};
 use serde_json::Value;
@@ -79,7 +79,7 @@ fn a_pit_in_use_is_named_first_and_costs_nothing_once_the_apic_s_timer_is() {
 #[test]
 fn a_quota_is_named_first_and_its_own_line_mends_it() {
     const BUSY: &str = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); done";
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock(DEFAULT_BASE);
     let host = host_for(stock.bzimage, 1, &[]);
     let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
     on(&host, "cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir vm");

@@ -2,8 +2,8 @@
 //! `paratick exits` on a machine whose VMs run already, or come and go.  The machine is the lab's
 //! host.
 
-use crate::support::{compile, host_for, host_spec, kernel, mode, sh, text, tools};
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause,
     observed::{sum, Kind, Observed, Vm},
@@ -13,16 +13,16 @@ use paratick_core::{
 use paratick_machine::{exec::ExecResult, host::Host, snapshot};
 use std::{path::PathBuf, thread};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/exits/vm.c");
+pub const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/exits/vm.c");
 /// As a VMM is called whose VMs have names.
-const VMM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/firecracker");
+pub const VMM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/firecracker");
 
 fn program() -> String {
     format!("env HOME=/tmp {}", assert_cmd::cargo::cargo_bin("paratick").display())
 }
 
 /// Runs a script on the machine in which `$P` is the program, and `$VMM` what makes VMs.
-fn run(host: &Host, script: &str) -> ExecResult {
+pub fn run(host: &Host, script: &str) -> ExecResult {
     let result = host.exec(sh(&format!("P='{}'; VMM={VMM}; {script}", program()))).unwrap();
     println!("{}", text(&result.stderr));
     result
@@ -103,7 +103,7 @@ fn vms_that_come_and_go_have_the_counts_of_kvm_s_statistics() {
 
 #[test]
 fn so_they_do_on_a_kernel_of_debian_s() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock(DEFAULT_BASE);
     counts_are_those_of_kvm_s_statistics(stock.bzimage, "");
 }
 

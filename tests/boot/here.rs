@@ -2,10 +2,9 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{host_spec, kernel, pair, sh, text, tools, PATIENCE};
+use crate::support::{host_spec, kernel, pair, sh, text, tools, world_switches, PATIENCE};
 use paratick_core::{results, size::Size};
 use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, snapshot, spec::HostSpec};
-use std::fs;
 
 fn machine() -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
@@ -22,17 +21,6 @@ fn paratick(machine: &Host, args: &[&str], code: i32) -> String {
     let result = machine.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
     assert_eq!(result.code, code, "{}{}", text(&result.stdout), text(&result.stderr));
     text(&result.stdout)
-}
-
-/// World switches of each vCPU in each window, in order.  The machine's first CPU has none.
-fn world_switches(machine: &Host) -> Vec<Vec<u64>> {
-    let lines = fs::read_to_string(machine.world_switches().unwrap()).unwrap();
-    let switches = |line: &str| {
-        let window: serde_json::Value = serde_json::from_str(line).unwrap();
-        let cpus = window["cpus"].as_array().unwrap()[1..].iter();
-        cpus.map(|cpu| cpu["world_switches"].as_u64().unwrap()).collect()
-    };
-    lines.lines().map(switches).collect()
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod realtime;
 mod recording;
 mod selftest;
 mod series;
+mod serve;
 mod shared;
 mod slack;
 mod snapshot;

@@ -3,7 +3,11 @@
 
 use assert_cmd::Command;
 use paratick_build::{
-    kernel::{self, Variant},
+    kernel::{
+        self,
+        debian::{self, Stock},
+        KernelImage, Variant,
+    },
     tools::Tools,
 };
 use paratick_core::{cause::Cause, event::Event, mode::Mode, size::Size, wire::GuestConfig};
@@ -119,6 +123,12 @@ pub fn base_kernel() -> PathBuf {
             image.expect("a kernel without the series").bzimage
         }
     }
+}
+
+/// Debian's own, of a series, as its package has it.
+pub fn stock(series: &str) -> KernelImage {
+    let stock = Stock::Named(series.parse().unwrap());
+    debian::ensure(&stock, &mut |_| {}).expect("Debian's kernel")
 }
 
 /// A host with room for one guest.
@@ -247,6 +257,18 @@ pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Mea
 /// A vCPU that is busy for a second.
 pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
     workload(host, guest, "ticks", &[])
+}
+
+/// World switches of each vCPU in each window, in order: the emulator's own count, on a host that
+/// was asked for it.  The host's first CPU has none.
+pub fn world_switches(host: &Host) -> Vec<Vec<u64>> {
+    let lines = std::fs::read_to_string(host.world_switches().unwrap()).unwrap();
+    let switches = |line: &str| {
+        let window: serde_json::Value = serde_json::from_str(line).unwrap();
+        let cpus = window["cpus"].as_array().unwrap()[1..].iter();
+        cpus.map(|cpu| cpu["world_switches"].as_u64().unwrap()).collect()
+    };
+    lines.lines().map(switches).collect()
 }
 
 /// Fails if a busy vCPU does not get the ticks of its kernel's rate, which is returned.

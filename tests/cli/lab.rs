@@ -136,8 +136,8 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
 fn a_dry_run_names_what_fetches_a_kernel_that_is_missing() {
     let dir = TempDir::new().unwrap();
     let mut command = paratick(&["lab", "run", "--dry-run", "--mode", "tickless", "--kernel"]);
-    command.args(["6.12-debian", "--", "true"]);
+    command.args(["debian:6.12", "--", "true"]);
     command.env("PARATICK_CACHE", dir.path()).env("PARATICK_AGENT", "/bin/true");
     let error = fails(&mut command, 2);
-    assert!(error.contains("6.12-debian is not built\nhint: `paratick lab run"), "{error}");
+    assert!(error.contains("debian:6.12 is not built\nhint: `paratick lab run"), "{error}");
 }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod compare;
+mod debian;
 mod doctor;
 mod emulator;
 mod exits;
@@ -19,6 +20,7 @@ mod outside;
 mod own_program;
 mod refusals;
 mod report;
+mod serve;
 mod stdout;
 mod steps;
 mod support;

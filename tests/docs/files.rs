@@ -47,27 +47,43 @@ impl File {
     /// Whether a relative link leads to a file, and to a heading of it if it names one.
     pub fn leads(&self, link: &str, files: &[File]) -> bool {
         let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let target = match path {
-            "" => self.path.clone(),
-            path => resolved(folder, path),
-        };
+        let target = self.target(path);
         let is_folder = || root().join(&target).is_dir();
         match files.iter().find(|file| file.path == target) {
-            Some(file) => heading.is_empty() || file.headings().any(|one| one == heading),
+            Some(file) => heading.is_empty() || file.heading(heading).is_some(),
             None => heading.is_empty() && is_folder(),
         }
     }
 
-    /// As GitHub names them in links.
-    fn headings(&self) -> impl Iterator<Item = String> + '_ {
-        let lines = self.text.lines().filter(|line| line.starts_with('#'));
-        lines.map(|line| {
-            let title = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
-            kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-        })
+    /// The file to which a relative link leads, from the top of the repository.
+    pub fn target(&self, path: &str) -> String {
+        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        match path {
+            "" => self.path.clone(),
+            path => resolved(folder, path),
+        }
     }
+
+    /// The line of a heading, by the name that GitHub gives it in links.
+    pub fn heading(&self, name: &str) -> Option<&str> {
+        self.text.lines().filter(|line| line.starts_with('#')).find(|line| slug(line) == name)
+    }
+
+    /// From a heading's line to the next that is not below it; without one, all.
+    pub fn section(&self, heading: Option<&str>) -> String {
+        let Some(heading) = heading else { return self.text.clone() };
+        let level = |line: &str| line.len() - line.trim_start_matches('#').len();
+        let mut lines = self.text.lines().skip_while(|line| *line != heading);
+        let first = lines.next();
+        let within = lines.take_while(|line| !(1..=level(heading)).contains(&level(line)));
+        first.into_iter().chain(within).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn slug(line: &str) -> String {
+    let title = line.trim_start_matches('#').trim().to_lowercase();
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn resolved(folder: &str, path: &str) -> String {

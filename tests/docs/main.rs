@@ -5,6 +5,7 @@
 mod commands;
 mod files;
 mod generated;
+mod papers;
 mod schema;
 
 use files::File;
@@ -22,8 +23,9 @@ fn no_line_is_longer_than_100_columns() {
     for file in files::all().iter().filter(ours) {
         for (number, line) in (1..).zip(file.text.lines()) {
             let columns = line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
-            // An address cannot be broken.
-            if columns > COLUMNS && !line.contains("https://") {
+            // An address cannot be broken, nor a row that is made of a file of short lines.
+            let is_row = file.path == "docs/papers.md" && line.starts_with('|');
+            if columns > COLUMNS && !is_row && !line.contains("https://") {
                 long.push(format!("{}:{number}: {columns} columns", file.path));
             }
         }

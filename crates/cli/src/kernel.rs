@@ -46,7 +46,8 @@ pub enum Verb {
     },
     /// Build the image that is host and guest in the lab (4 to 7 minutes on 2 cores, once)
     ///
-    /// Debian's own image, `--kernel 6.12-debian`, is not built: what first wants it fetches it.
+    /// Debian's own images, as `--kernel debian:6.12`, are not built: what first wants one fetches
+    /// it.
     Build {
         #[arg(default_value = kernel::DEFAULT_BASE)]
         base: String,

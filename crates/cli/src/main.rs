@@ -21,6 +21,7 @@ mod options;
 mod print;
 mod progress;
 mod report;
+mod serve;
 mod signals;
 mod timerlat;
 mod tune;
@@ -50,6 +51,7 @@ enum Verb {
     Compare(compare::Args),
     Model(model::Args),
     Exits(exits::Args),
+    Serve(serve::Args),
     Idle(Box<idle::Args>),
     Noise(Box<noise::Args>),
     Report(report::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
         Verb::Exits(args) => exits::run(&args),
+        Verb::Serve(args) => serve::run(&args),
         Verb::Idle(args) => idle::run(&args),
         Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),

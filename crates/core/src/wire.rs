@@ -180,6 +180,8 @@ pub struct GuestTools {
     pub initramfs: PathBuf,
     /// What the guest's kernel is told because of what it is.
     pub parameters: Vec<String>,
+    /// Whether its kernel is as a distribution built it.
+    pub stock: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

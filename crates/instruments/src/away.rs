@@ -4,6 +4,7 @@
 
 use crate::{
     bpf::{self, Field},
+    entries::entries,
     symbols::function_address,
     told,
     tracefs::Tracefs,
@@ -69,7 +70,6 @@ impl Programs {
 
     /// How many exits of each VM whose vCPUs made one found no room; 0 is for VMs without a place.
     pub fn lost(&self) -> Result<BTreeMap<u32, u64>> {
-        let map = self.ebpf.map("vms").context("no BPF map vms")?;
-        Ok(HashMap::<_, u32, u64>::try_from(map)?.iter().collect::<Result<_, _>>()?)
+        Ok(entries(&self.ebpf, "vms")?.into_iter().collect())
     }
 }

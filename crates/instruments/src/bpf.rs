@@ -123,13 +123,24 @@ pub fn field_offsets(tracefs: &Tracefs, fields: &[Field]) -> Result<Vec<(&'stati
 pub fn attach<'a>(ebpf: &mut Ebpf, events: impl IntoIterator<Item = &'a str>) -> Result<()> {
     for event in events {
         attach_one(ebpf, event).with_context(|| {
-            format!(
-                "cannot attach a BPF program to tracepoint {event}\n\
-                 hint: be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS"
-            )
+            let hint = match perf_is_for_admins() {
+                true => {
+                    "have CAP_SYS_ADMIN, too, or set kernel.perf_event_paranoid to 2, which is \
+                     Linux' own default"
+                }
+                false => "be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS",
+            };
+            format!("cannot attach a BPF program to tracepoint {event}\nhint: {hint}")
         })?;
     }
     Ok(())
+}
+
+/// Kernels of distributions have more values than Linux' own, and Debian's has this one by default:
+/// CAP_PERFMON is not enough then.
+pub fn perf_is_for_admins() -> bool {
+    let value = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    value.trim().parse::<i32>().is_ok_and(|value| value > 2)
 }
 
 fn attach_one(ebpf: &mut Ebpf, event: &str) -> Result<()> {

@@ -10,6 +10,7 @@ mod bpf;
 mod btf;
 mod clock;
 pub mod cycle;
+mod entries;
 pub mod exits;
 mod facts;
 pub mod halts;
@@ -31,6 +32,7 @@ mod tsc_offsets;
 mod untold;
 pub mod vcpus;
 
+pub use bpf::perf_is_for_admins;
 pub use table::Instruments;
 pub use tracefs::end_traces;
 pub use untold::exits as exits_by_kvm;

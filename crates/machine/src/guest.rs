@@ -30,6 +30,7 @@ fn tools_of(tools: &Tools, kernel: &Path) -> Result<GuestTools> {
         firmware: tools.firmware.clone(),
         initramfs: tools.initramfs_of(kernel)?,
         parameters: debian::guest_parameters(kernel),
+        stock: debian::is_stock(kernel),
     })
 }
 

@@ -30,6 +30,10 @@ impl Ended {
         }
     }
 
+    pub fn into_vms(self) -> Vec<Vm> {
+        self.vms.into_iter().chain(self.sum).collect()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &Vm> {
         self.vms.iter().chain(&self.sum)
     }

@@ -4,6 +4,7 @@
 
 mod costs;
 mod ended;
+mod metrics;
 mod names;
 mod processes;
 mod rights;
@@ -11,11 +12,12 @@ mod trial;
 mod watch;
 
 pub use costs::{costs, Cost, State};
+pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
-pub use rights::check;
+pub use rights::{check, keep_to_reading};
 pub use trial::{has_tracer, trial};
-pub use watch::Watch;
+pub use watch::{Watch, STEP};
 
 /// For whoever lets an agent count.
 pub use paratick_instruments::vcpus::VcpuCounter;

@@ -100,7 +100,7 @@ fn of_socket(value: &str) -> Option<String> {
     Some(name.to_string())
 }
 
-fn is_uuid(name: &str) -> bool {
+pub fn is_uuid(name: &str) -> bool {
     name.len() == 36 && name.split('-').map(str::len).eq([8, 4, 4, 4, 12])
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is needed to look at other people's VMs, and what is missing.
 
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
+use paratick_instruments::perf_is_for_admins;
+use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 use std::{fs, path::Path};
 
 /// Number, name; those that CAP_SYS_ADMIN includes stand first (capabilities(7)).
@@ -19,9 +21,10 @@ pub fn check() -> Result<()> {
     let missing = missing(&status, rustix::process::geteuid().is_root());
     if !missing.is_empty() {
         let program = std::env::current_exe().unwrap_or_else(|_| "paratick".into());
+        let more = if perf_is_for_admins() { ",cap_sys_admin" } else { "" };
         bail!(
             "this process may not look at the machine's VMs: it lacks {}\n\
-             hint: be root; or once, as root: setcap {}+ep {}",
+             hint: be root; or once, as root: setcap {}{more}+ep {}",
             missing.join(" and "),
             NEEDED.map(|(_, name)| name.to_lowercase()).join(","),
             program.display()
@@ -49,6 +52,23 @@ pub fn check() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Gives up, for this thread and those that it starts, what only the start of a
+/// [`Watch`](crate::Watch) needs.
+pub fn keep_to_reading() -> Result<()> {
+    let mut all = capabilities(None).context("cannot read this process' capabilities")?;
+    for set in [&mut all.effective, &mut all.permitted, &mut all.inheritable] {
+        *set = kept(*set);
+    }
+    set_capabilities(None, all).context("cannot give up capabilities")
+}
+
+/// What reads BPF maps (before 5.19), and libvirt's files.
+fn kept(set: CapabilitySet) -> CapabilitySet {
+    let bpf = set & CapabilitySet::BPF;
+    let maps = if bpf.is_empty() { set & CapabilitySet::SYS_ADMIN } else { bpf };
+    maps | set & (CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE)
 }
 
 fn is_confidential(lockdown: &str) -> bool {
@@ -83,6 +103,15 @@ mod tests {
         assert_eq!(missing(&with(all & !(1 << 39)), false), ["CAP_BPF"]);
         assert_eq!(missing(&with(0), true), ["CAP_BPF", "CAP_PERFMON", "CAP_SYSLOG"]);
         assert!(missing("", false).is_empty());
+    }
+
+    #[test]
+    fn what_reads_is_kept() {
+        use CapabilitySet as Set;
+        let reads = Set::BPF | Set::DAC_READ_SEARCH;
+        assert_eq!(kept(Set::all()), reads | Set::DAC_OVERRIDE);
+        assert_eq!(kept(reads | Set::PERFMON | Set::SYSLOG | Set::SYS_ADMIN), reads);
+        assert_eq!(kept(Set::SYS_ADMIN | Set::SYSLOG), Set::SYS_ADMIN);
     }
 
     #[test]

@@ -6,13 +6,16 @@ use crate::{
     names::{Identity, Wanted},
     processes::{born, born_ns, identify},
 };
-use anyhow::Result;
+use anyhow::{bail, Result};
 use paratick_core::observed::{Counted, Observed, Vm, SCHEMA};
 use paratick_instruments::{exits_by_kvm, vcpus::VcpuCounter, Instrument};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
+
+/// How often to [`look`](Watch::look): a VM that ends sooner has no name.
+pub const STEP: Duration = Duration::from_millis(100);
 
 /// Taking what ended VMs counted means to look through everything.
 const BETWEEN: Duration = Duration::from_secs(2);
@@ -125,8 +128,15 @@ impl Watch {
         }
     }
 
+    /// VMs that have ended since the last call: they are in no reading after it.
+    pub fn take_ended(&mut self) -> Vec<Vm> {
+        std::mem::take(&mut self.ended).into_vms()
+    }
+
     /// All since the start.
     pub fn read(&mut self) -> Result<Observed> {
+        // In this order: what KVM has counted, the tracepoint has told of.
+        let exits_by_kvm = exits_by_kvm();
         self.look()?;
         let mut reading = self.counter.read()?;
         let mut vms = Vec::new();
@@ -143,7 +153,7 @@ impl Watch {
             vms,
             earlier: self.ended.summed(),
             lost: reading.lost,
-            exits_by_kvm: exits_by_kvm()
+            exits_by_kvm: exits_by_kvm
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
             vmm_end_unknown: reading.vmm_end_unknown,
@@ -154,6 +164,11 @@ impl Watch {
         self.told
     }
 
+    /// An error where KVM has counted exits, and its tracepoint tells of none.
+    pub fn check_told(&self, seen: &Observed) -> Result<()> {
+        check_told(self.told, seen.exits_by_kvm)
+    }
+
     /// Whether nothing that was chosen runs any more.
     pub fn is_over(&self) -> bool {
         let mut chosen = self.seen.values().filter(|seen| self.wanted.has(&seen.identity));
@@ -161,7 +176,31 @@ impl Watch {
     }
 }
 
+fn check_told(told: bool, by_kvm: Option<u64>) -> Result<()> {
+    match by_kvm {
+        Some(exits @ 1..) if !told => bail!(
+            "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
+             hint: this kernel does not tell more than /sys/kernel/debug/kvm/exits"
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_told;
+
+    #[test]
+    fn a_silent_tracepoint_is_an_error() {
+        let error = check_told(false, Some(7)).unwrap_err().to_string();
+        assert!(error.contains("counted 7 exits") && error.contains("told of none"), "{error}");
+        for (told, by_kvm) in [(true, Some(7)), (false, Some(0)), (false, None)] {
+            check_told(told, by_kvm).unwrap();
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! Several VMs on one host, which want different things, and of which some have a maximum of their
 //! own.  Each is a small VMM that halts its vCPU for as long as it is told.
 
-use crate::support::{compile, host_spec, kernel, sh, text, tools};
-use paratick_build::kernel::{debian, DEFAULT_BASE};
+use crate::support::{compile, host_spec, kernel, sh, stock, text, tools};
+use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::halts::HostRule;
 use paratick_machine::{host::Host, snapshot};
 use serde_json::Value;
@@ -77,7 +77,7 @@ fn verified(report: &Value) {
 
 #[test]
 fn a_vms_own_maximum_is_read_where_the_kernel_has_btf() {
-    let stock = debian::ensure(DEFAULT_BASE, &mut |_| {}).expect("Debian's kernel");
+    let stock = stock(DEFAULT_BASE);
     let vms = ["50000 10 80", "module 10 300", "0 10"];
     let host = machine(stock.bzimage, &["kvm.halt_poll_ns=200000"], &vms);
     let (code, report, _) = tune(&host, "--cost 80000");

@@ -47,7 +47,7 @@ impl Work {
             (recipe.version.clone(), tested)
         } else {
             events(Step::FetchingEmulator.into());
-            let apt = Apt::new(&home.join("apt"), Kind::Sources)?.context(
+            let apt = Apt::new(&home.join("apt"), Kind::Sources, None)?.context(
                 "no Debian archive in /etc/apt that could have QEMU's source\n\
                  hint: the lab's emulator is built from Debian's source package; on another system \
                  set PARATICK_QEMU to a QEMU with emulator/patches applied",

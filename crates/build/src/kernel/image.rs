@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a bzImage says of itself.
 
+use crate::initramfs::modules_of;
 use std::{fs::File, io::Read, path::Path};
 
 /// Its setup code, where the text is, is shorter than this.
@@ -11,9 +12,36 @@ const SECTOR: usize = 0x200;
 
 /// Whether its kernel is PREEMPT_RT; not, if it cannot be read.
 pub fn is_realtime(bzimage: &Path) -> bool {
+    text_of(bzimage).is_some_and(|text| text.contains(" PREEMPT_RT "))
+}
+
+/// Whether its first CPU waits for the others in a loop without PAUSE, as before Linux 6.5: where
+/// CPUs run in turn, they never get theirs.
+pub fn keeps_its_turn(bzimage: &Path) -> bool {
+    let text = text_of(bzimage).unwrap_or_default();
+    let mut numbers = text.split(['.', '-', '+', ' ']).map_while(|part| part.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|release| release < (6, 5))
+}
+
+fn text_of(bzimage: &Path) -> Option<String> {
     let mut setup = Vec::new();
-    let read = File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup));
-    read.is_ok() && version(&setup).is_some_and(|text| contains(text, b" PREEMPT_RT "))
+    File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup)).ok()?;
+    version(&setup).map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
+/// What hosts and guests need before they can load a module.
+const NEEDED: [&str; 4] =
+    ["CONFIG_VIRTIO_PCI", "CONFIG_VIRTIO_CONSOLE", "CONFIG_NET_9P_VIRTIO", "CONFIG_9P_FS"];
+
+/// The first option that an image of the lab's needs and this one's configuration denies; none
+/// where modules lie beside it.
+pub fn lacks(bzimage: &Path, config: &Path) -> Option<&'static str> {
+    let text = fs_err::read_to_string(config).ok().filter(|_| modules_of(bzimage).is_none())?;
+    let denied = |option: &&str| {
+        let (module, none) = (format!("{option}=m"), format!("# {option} is not set"));
+        text.lines().any(|line| line == module || line == none)
+    };
+    NEEDED.into_iter().find(denied)
 }
 
 /// What `uname -rv` says, and who built it.
@@ -21,10 +49,6 @@ fn version(setup: &[u8]) -> Option<&[u8]> {
     let pointer = setup.get(POINTER..POINTER + 2)?.try_into().ok()?;
     let text = setup.get(SECTOR + usize::from(u16::from_le_bytes(pointer))..)?;
     text.split(|&byte| byte == 0).next()
-}
-
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part == word)
 }
 
 #[cfg(test)]
@@ -41,11 +65,31 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_says_what_an_image_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let [image, config] = ["bzImage", "config"].map(|name| folder.path().join(name));
+        for (text, lacking) in [
+            ("CONFIG_9P_FS=y\n", None),
+            ("CONFIG_VIRTIO_PCI=m\nCONFIG_9P_FS=y\n", Some("CONFIG_VIRTIO_PCI")),
+            ("CONFIG_VIRTIO_PCI=y\n# CONFIG_9P_FS is not set\n", Some("CONFIG_9P_FS")),
+        ] {
+            fs_err::write(&config, text).unwrap();
+            assert_eq!(lacks(&image, &config), lacking);
+        }
+        fs_err::write(folder.path().join(crate::initramfs::MODULES), "").unwrap();
+        assert_eq!(lacks(&image, &config), None);
+    }
+
+    #[test]
     fn an_image_says_whether_it_is_real_time() {
         let version = |kind| format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu Jan  1 00:00:00");
         assert!(is_realtime(image(&version("PREEMPT_RT")).path()));
         assert!(!is_realtime(image(&version("PREEMPT_DYNAMIC")).path()));
         assert!(!is_realtime(Path::new("/no/such/bzImage")));
+        for (text, keeps) in [("6.1.0-56-amd64 (d", true), ("6.12.1+x (d", false), ("7.3 (", false)]
+        {
+            assert_eq!(keeps_its_turn(image(text).path()), keeps, "{text}");
+        }
         let short = tempfile::NamedTempFile::new().unwrap();
         fs_err::write(short.path(), "PREEMPT_RT").unwrap();
         assert!(!is_realtime(short.path()));

@@ -2,10 +2,7 @@
 //! What a stock kernel has as modules, and hosts and guests of the lab need: an archive of these,
 //! which the agent loads in the order of their names.
 
-use crate::{
-    initramfs::{self, Files},
-    kernel::run,
-};
+use crate::initramfs::{self, Files};
 use anyhow::{bail, Context, Result};
 use std::{
     collections::BTreeMap,
@@ -16,20 +13,24 @@ use std::{
 /// The folder of the archive, from which the agent loads all.
 const FOLDER: &str = "/modules";
 
-/// Devices first: without them nobody hears of what else fails.
-const NEEDED: [&str; 10] = [
-    "virtio_pci",
-    "virtio_console",
+/// Devices first: without them nobody hears of what else fails.  Those without a reason are taken
+/// where the kernel has them.
+const WANTED: [(&str, Option<&str>); 10] = [
+    ("virtio_pci", Some(VIRTIO)),
+    ("virtio_console", Some(VIRTIO)),
     // For guests of the machine type microvm.
-    "virtio_mmio",
-    "virtio_blk",
-    "9pnet_virtio",
-    "9p",
-    "kvm_amd",
-    "kvm_intel",
-    "cpuid",
-    "msr",
+    ("virtio_mmio", None),
+    ("virtio_blk", None),
+    ("9pnet_virtio", Some(ROOT)),
+    ("9p", Some(ROOT)),
+    ("kvm_amd", None),
+    ("kvm_intel", None),
+    ("cpuid", None),
+    ("msr", None),
 ];
+
+const VIRTIO: &str = "the lab speaks with hosts and guests over virtio";
+const ROOT: &str = "hosts and guests of the lab have their root file system over 9p";
 
 /// Writes the archive of what is needed of this tree of modules, as a package has it.
 pub fn archive(tree: &Path, to: &Path) -> Result<()> {
@@ -39,8 +40,18 @@ pub fn archive(tree: &Path, to: &Path) -> Result<()> {
     find(&tree.join("kernel"), &mut files)?;
     let stage = tempfile::tempdir()?;
     let mut unpacked = BTreeMap::new();
-    let wanted = NEEDED.iter().filter(|name| !built_in.iter().any(|one| one == *name));
-    let order = in_order(wanted.copied(), |name| {
+    let is_there = |name: &str| built_in.iter().any(|one| one == name) || files.contains_key(name);
+    let missing =
+        WANTED.iter().find_map(|(name, why)| Some((name, (*why)?)).filter(|it| !is_there(it.0)));
+    if let Some((name, why)) = missing {
+        bail!(
+            "it has no {name}, neither built in nor as a module: {why}\n\
+             hint: take a kernel of another flavour; Debian's without `cloud` in its name has it"
+        );
+    }
+    let wanted = WANTED.iter().map(|(name, _)| *name);
+    let wanted = wanted.filter(|name| files.contains_key(*name));
+    let order = in_order(wanted, |name| {
         let file = files.get(name).with_context(|| format!("it has no module {name}"))?;
         let plain = stage.path().join(name);
         unpack(file, &plain)?;
@@ -135,11 +146,6 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     let text = module[at + FIELD.len()..].split(|&byte| byte == 0).next().unwrap_or_default();
     let names = String::from_utf8_lossy(text);
     names.split(',').filter(|name| !name.is_empty()).map(name_of).collect()
-}
-
-/// Unpacks a package of Debian's; nothing of it is installed.
-pub fn unpack_package(deb: &Path, to: &Path) -> Result<()> {
-    run::output(Command::new("dpkg-deb").arg("-x").arg(deb).arg(to)).map(drop)
 }
 
 #[cfg(test)]

@@ -66,7 +66,10 @@ pub fn build_into(dir: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<
         // Left by an interrupted run; the caller's lock says that nobody is in it.
         fs_err::remove_dir_all(&part)?;
     }
-    make(&part)?;
+    if let Err(error) = make(&part) {
+        let _ = fs_err::remove_dir_all(&part);
+        return Err(error);
+    }
     fs_err::rename(&part, dir)?;
     Ok(())
 }

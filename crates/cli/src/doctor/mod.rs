@@ -23,8 +23,8 @@ const DISK: Size = Size::mib(6 * 1024);
 const MEMORY: Size = Size::mib(3 * 1024);
 
 /// Groups of packages for work on the project itself.
-const OF_A_CHECKOUT: [&str; 7] =
-    ["rust", "bpf", "checks", "browser", "intel", "packages", "matrix"];
+const OF_A_CHECKOUT: [&str; 8] =
+    ["rust", "bpf", "checks", "browser", "intel", "packages", "matrix", "operators"];
 
 /// Show what is missing on this machine and how to get it
 ///

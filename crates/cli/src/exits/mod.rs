@@ -14,9 +14,9 @@ use crate::{
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use paratick_core::observed::{Change, Observed, SCHEMA};
-use paratick_observe::{check, running, Wanted, Watch};
+use paratick_observe::{check, running, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
-use screen::{Ended, STEP};
+use screen::Ended;
 use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
@@ -31,8 +31,8 @@ use std::{
 /// Looks at running VMs of any VMM on any kernel with KVM, and restarts nothing: per VM and cause,
 /// exits a second, their mean and 99th percentile, and the time in KVM, in the VMM, asleep and
 /// stolen.  VMs may come and go meanwhile; one that ends keeps its rows.  Memory does not grow.
-/// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH.  docs/measuring.md has
-/// the causes, docs/exits.md the rest.
+/// Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH, and CAP_SYS_ADMIN where
+/// kernel.perf_event_paranoid is above 2.  docs/measuring.md has the causes, docs/exits.md more.
 /// Exit codes: 0 done, 2 wrong usage, 69 could not look, 130 interrupted (what was counted until
 /// then is printed and saved).
 #[derive(Arguments)]
@@ -150,17 +150,14 @@ fn look(watch: &mut Watch, time: Duration, leaving: &AtomicUsize) -> Result<(Obs
 
 /// Nobody ran, or nobody told.
 fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
-    match seen.exits_by_kvm {
-        _ if watch.was_told() => Ok(()),
-        Some(exits @ 1..) => bail!(
-            "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
-             hint: this kernel does not tell more than /sys/kernel/debug/kvm/exits"
-        ),
-        _ => bail!(
+    watch.check_told(seen)?;
+    if !watch.was_told() {
+        bail!(
             "no vCPU made an exit on this machine while it was looked at\n\
              hint: start a VM, or look longer with --for"
-        ),
+        );
     }
+    Ok(())
 }
 
 impl Args {

@@ -5,7 +5,7 @@ use super::top::{Step, Top};
 use crate::signals;
 use anyhow::{Context, Result};
 use paratick_core::observed::Observed;
-use paratick_observe::Watch;
+use paratick_observe::{Watch, STEP};
 use ratatui::{
     backend::CrosstermBackend,
     crossterm::event::{self, Event},
@@ -15,9 +15,6 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
-
-/// How often new VMs are looked for: one that ends sooner has no name.
-pub const STEP: Duration = Duration::from_millis(100);
 
 /// How often the numbers are new.
 const EVERY: Duration = Duration::from_secs(2);

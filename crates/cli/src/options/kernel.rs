@@ -5,7 +5,11 @@ use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::Kernel;
-use paratick_build::kernel::{self, debian, Changes, KernelImage, Variant, DEFAULT_BASE};
+use paratick_build::kernel::{
+    self,
+    debian::{self, Name, Stock},
+    lacks, Changes, KernelImage, Variant, DEFAULT_BASE,
+};
 use paratick_core::{event::Events, mode::Mode};
 use std::{
     fmt,
@@ -15,10 +19,10 @@ use std::{
 
 #[derive(Args, Clone)]
 pub struct Kernels {
-    /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without) or
-    /// `6.12-debian` (Debian's package: fetched, not built); with `-debug` at the end, one that
-    /// looks for mistakes of its own, or with `-rt` one that is PREEMPT_RT; with `-hz1000` after
-    /// that, one whose tick has that rate
+    /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
+    /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
+    /// FILE.deb. Those that are built look for mistakes of their own with `-debug` at the end, are
+    /// PREEMPT_RT with `-rt`, and tick 1000 times a second with `-hz1000` after that
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -76,8 +80,8 @@ pub enum KernelName {
     Image(PathBuf),
     /// One that the lab builds.
     Built(Built),
-    /// Debian's own, of this base: written as its name and `-debian`.
-    Debian(String),
+    /// Debian's own.
+    Debian(Stock),
 }
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
@@ -97,25 +101,26 @@ impl FromStr for KernelName {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let path = Path::new(name);
+        let is_package = path.extension().is_some_and(|extension| extension == "deb");
         if path.is_file() {
             let path = path.canonicalize().map_err(|error| error.to_string())?;
-            return Ok(KernelName::Image(path));
+            return Ok(match is_package {
+                true => KernelName::Debian(Stock::File(path)),
+                false => KernelName::Image(path),
+            });
         }
-        if name.contains('/') {
+        if let Some(name) = name.strip_prefix(debian::PREFIX) {
+            return Ok(KernelName::Debian(Stock::Named(name.parse()?)));
+        }
+        if name.contains('/') || is_package {
             return Err(format!(
                 "no such file\n\
                  hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
                  (`paratick kernel build`)"
             ));
         }
-        if let Some(base) = name.strip_suffix(DEBIAN) {
-            return Ok(KernelName::Debian(base.into()));
-        }
-        if name.contains(DEBIAN) {
-            return Err(format!(
-                "Debian's kernel is as it is\n\
-                 hint: leave out what follows {DEBIAN}, or name a kernel that the lab builds"
-            ));
+        if let Some(series) = name.strip_suffix("-debian") {
+            return Ok(KernelName::Debian(Stock::Named(Name::Series(series.into()))));
         }
         let (name, hz) = match name.rsplit_once(HZ) {
             Some((name, hz)) => (
@@ -148,8 +153,6 @@ impl FromStr for KernelName {
 
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
-/// … or in where it is Debian's own.
-const DEBIAN: &str = "-debian";
 /// What comes next where it looks for mistakes of its own.
 const DEBUG: &str = "-debug";
 /// … or where it is PREEMPT_RT.
@@ -161,7 +164,7 @@ impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
-            KernelName::Debian(base) => write!(f, "{base}{DEBIAN}"),
+            KernelName::Debian(stock) => stock.fmt(f),
             KernelName::Built(Built { base, variant, debug, rt, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
@@ -189,8 +192,8 @@ impl KernelName {
 
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
         let built = match self {
-            KernelName::Image(image) => return Ok(taken(image)),
-            KernelName::Debian(base) => debian::ensure(base, events)?,
+            KernelName::Image(image) => return taken(image),
+            KernelName::Debian(stock) => debian::ensure(stock, events)?,
             KernelName::Built(built) => {
                 kernel::ensure_changed(&built.base, built.variant, &built.changes(), events)?
             }
@@ -201,8 +204,8 @@ impl KernelName {
     /// None where it is not built yet.
     fn built(&self, events: Events) -> Result<Option<Kernel>> {
         let built = match self {
-            KernelName::Image(image) => return Ok(Some(taken(image))),
-            KernelName::Debian(base) => debian::built(base, events)?,
+            KernelName::Image(image) => return taken(image).map(Some),
+            KernelName::Debian(stock) => debian::built(stock, events)?,
             KernelName::Built(built) => {
                 kernel::built(&built.base, built.variant, &built.changes(), events)?
             }
@@ -233,9 +236,19 @@ impl Built {
     }
 }
 
-/// An image of the user's.
-fn taken(image: &Path) -> Kernel {
-    Kernel { config: config_of(image), image: image.into(), patches: None }
+/// An image of the user's; an error where its configuration says that it could not be used.
+fn taken(image: &Path) -> Result<Kernel> {
+    let config = config_of(image);
+    if let Some((config, option)) = config.as_deref().and_then(|it| Some((it, lacks(image, it)?))) {
+        return Err(usage(format!(
+            "the kernel {} has no {option} built in, says {}\n\
+             hint: the lab's devices and root need it; build a kernel with {option}=y, or name a \
+             package of Debian's, such as --kernel debian:6.12: its modules are loaded",
+            image.display(),
+            config.display()
+        )));
+    }
+    Ok(Kernel { config, image: image.into(), patches: None })
 }
 
 /// One of the cache.
@@ -277,10 +290,11 @@ mod tests {
             );
             assert_eq!(parsed.to_string(), name);
         }
-        let debian: KernelName = "6.12-debian".parse().unwrap();
-        assert_eq!(debian, KernelName::Debian("6.12".into()));
-        assert!(debian.is_unpatched() && debian.to_string() == "6.12-debian");
-        for name in ["6.12-debian-rt", "6.12-debian-hz1000"] {
+        let debian: KernelName = "debian:6.12".parse().unwrap();
+        assert_eq!(debian, KernelName::Debian(Stock::Named(Name::Series("6.12".into()))));
+        assert!(debian.is_unpatched() && debian.to_string() == "debian:6.12");
+        assert_eq!("6.12-debian".parse().as_ref(), Ok(&debian));
+        for name in ["debian:6.12-rt", "debian:", "linux-image-6.12.deb"] {
             assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));
         }
         assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
@@ -297,7 +311,7 @@ mod tests {
             how("6.12-base-rt-hz1000"),
             "`paratick kernel build 6.12 --base --rt --hz 1000` builds it"
         );
-        assert!(how("6.12-debian").contains("--kernel 6.12-debian"));
+        assert!(how("debian:6.12").contains("--kernel debian:6.12"));
     }
 
     #[test]

@@ -255,8 +255,8 @@ fn call(whose: &str, rows: &[(u64, &str)], number: u64) -> String {
     }
 }
 
-/// The functions in which a timer expires, newer kernels' first; in the order of bpf/exits.h, from
-/// 1 on.  Those of vCPUs, the host's tick, the end of a task's slice.
+/// The functions in which a timer expires, of which a kernel has the first that it knows; in the
+/// order of bpf/exits.h, from 1 on.  Those of vCPUs, the host's tick, the end of a task's slice.
 pub const TIMERS: [&[&str]; 8] = [
     &["apic_timer_fn"],
     &["kvm_pv_tick_timer_fn"],
@@ -264,7 +264,8 @@ pub const TIMERS: [&[&str]; 8] = [
     &["xen_timer_callback"],
     &["pit_timer_fn"],
     &["vmx_preemption_timer_fn"],
-    &["tick_nohz_handler", "tick_sched_timer"],
+    // Where there is the one, before Linux 6.8, the other is no timer's.
+    &["tick_sched_timer", "tick_nohz_handler"],
     &["hrtick"],
 ];
 

@@ -13,7 +13,7 @@ fn timers_are_told_apart_by_their_functions_in_the_order_of_the_header() {
     assert_eq!(of(TIMER_XEN), "xen_timer_callback");
     assert_eq!(of(TIMER_PIT), "pit_timer_fn");
     assert_eq!(of(TIMER_PREEMPTION), "vmx_preemption_timer_fn");
-    assert_eq!(of(TIMER_HOST_TICK), "tick_nohz_handler");
+    assert_eq!(of(TIMER_HOST_TICK), "tick_sched_timer");
     assert_eq!(of(TIMER_HRTICK), "hrtick");
     assert_eq!(TIMERS.len(), TIMER_HRTICK as usize);
 }

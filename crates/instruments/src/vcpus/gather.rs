@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The vCPUs' threads, and then their counts: in this order.
 pub struct Snapshot {
     pub threads: BTreeMap<u32, Vcpu>,
-    pub counts: BTreeMap<raw::Kind, raw::Spent>,
+    pub counts: Vec<(raw::Kind, raw::Spent)>,
     pub lost: BTreeMap<u32, u64>,
     pub now_ns: u64,
 }
@@ -54,13 +54,13 @@ impl Snapshot {
             pid,
             tgid: thread.absence.tgid,
             vcpu: thread.absence.vcpu,
-            isa: thread.absence.isa,
+            isa: thread.noted.isa,
             reason: thread.noted.reason,
             facts: thread.noted.facts,
             detail: thread.noted.detail,
         };
         let full = thread.kinds >= KINDS_OF_ONE && kind.detail != 0;
-        match full && !self.counts.contains_key(&kind) {
+        match full && !self.counts.iter().any(|(known, _)| *known == kind) {
             true => raw::Kind { facts: FACT_MANY, detail: 0, ..kind },
             false => kind,
         }

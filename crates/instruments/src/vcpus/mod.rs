@@ -7,14 +7,20 @@
 mod gather;
 mod raw;
 
-use crate::{away::Programs, bpf, clock, Instrument};
+use crate::{
+    away::Programs,
+    bpf, clock,
+    entries::{elements, entries},
+    Instrument,
+};
 use anyhow::{Context, Result};
 use aya::{
-    maps::{HashMap, MapData},
+    maps::{Array, HashMap, MapData, Stack},
     Pod,
 };
 use gather::Snapshot;
 use paratick_core::observed::{Counted, Reading};
+use raw::{Vcpu, PLACES_OF_COUNTS, PLACES_OF_VCPUS};
 use std::collections::{BTreeMap, BTreeSet};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
@@ -33,9 +39,10 @@ impl Instrument for VcpuCounter {
     fn read(&mut self) -> Result<Reading> {
         let now_ns = clock::now_ns();
         // In this order: see [`Snapshot`].
-        let threads = self.map("vcpus")?;
-        let snapshot =
-            Snapshot { threads, counts: self.map("counts")?, lost: self.0.lost()?, now_ns };
+        let threads: Vec<(u32, Vcpu)> = self.placed("threads", "vcpus", PLACES_OF_VCPUS)?;
+        let threads = threads.into_iter().filter(|(pid, vcpu)| vcpu.pid == *pid).collect();
+        let counts = self.placed("kinds", "counts", PLACES_OF_COUNTS)?;
+        let snapshot = Snapshot { threads, counts, lost: self.0.lost()?, now_ns };
         let missed = bpf::missed(&self.0.ebpf, "kvm_exit")?;
         Ok(Reading {
             vms: snapshot.gather(),
@@ -49,26 +56,46 @@ impl Instrument for VcpuCounter {
 impl VcpuCounter {
     /// The processes of VMs that made an exit, and were not taken.
     pub fn vms(&self) -> Result<BTreeSet<u32>> {
-        let map: HashMap<_, u32, u64> = HashMap::try_from(self.0.ebpf.map("vms").context(NO)?)?;
-        let vms = map.keys().collect::<Result<BTreeSet<u32>, _>>()?;
-        Ok(vms.into_iter().filter(|vm| *vm != 0).collect())
+        Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
     }
 
     /// What was counted of VMs whose processes have ended: their places are free again.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
-        let mut counts: BTreeMap<raw::Kind, raw::Spent> = self.map("counts")?;
-        counts.retain(|kind, _| ended.contains(&kind.tgid));
+        let mut places: Vec<(raw::Kind, u32)> = entries(&self.0.ebpf, "kinds")?;
+        places.retain(|(kind, _)| ended.contains(&kind.tgid));
+        let counts = self.at(&places, "counts", PLACES_OF_COUNTS)?;
         let mut lost = self.0.lost()?;
         lost.retain(|vm, _| ended.contains(vm));
-        self.remove::<raw::Kind, raw::Spent>("counts", counts.keys())?;
+        self.remove::<raw::Kind, u32>("kinds", places.iter().map(|(kind, _)| kind))?;
+        let left = self.0.ebpf.map_mut("left_counts").context("a BPF map is missing")?;
+        let mut left: Stack<_, u32> = Stack::try_from(left)?;
+        places.iter().try_for_each(|(_, place)| left.push(place, 0))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
         Ok(Snapshot { threads: BTreeMap::new(), counts, lost, now_ns: 0 }.gather())
     }
 
-    fn map<K: Pod + Ord, V: Pod>(&self, name: &str) -> Result<BTreeMap<K, V>> {
-        let map: HashMap<_, K, V> = HashMap::try_from(self.0.ebpf.map(name).context(NO)?)?;
-        let all = map.iter().collect::<Result<_, _>>();
-        all.with_context(|| format!("cannot read the BPF map {name}"))
+    /// What the array `values` has at each key's place.
+    fn placed<K: Pod, V: Pod>(
+        &self,
+        places: &str,
+        values: &str,
+        which: u32,
+    ) -> Result<Vec<(K, V)>> {
+        self.at(&entries(&self.0.ebpf, places)?, values, which)
+    }
+
+    fn at<K: Pod, V: Pod>(
+        &self,
+        places: &[(K, u32)],
+        values: &str,
+        which: u32,
+    ) -> Result<Vec<(K, V)>> {
+        let given = self.0.ebpf.map("given").context("a BPF map is missing")?;
+        // The first place is none.
+        let used = 1 + Array::<_, u32>::try_from(given)?.get(&which, 0)?;
+        let values: Vec<V> = elements(&self.0.ebpf, values, used)?;
+        let at = |(key, place): &(K, u32)| Some((*key, *values.get(*place as usize)?));
+        Ok(places.iter().filter_map(at).collect())
     }
 
     fn remove<'a, K: Pod + 'a, V: Pod>(
@@ -76,13 +103,11 @@ impl VcpuCounter {
         name: &str,
         keys: impl Iterator<Item = &'a K>,
     ) -> Result<()> {
-        let map = self.0.ebpf.map_mut(name).context(NO)?;
+        let map = self.0.ebpf.map_mut(name).context("a BPF map is missing")?;
         let mut map: HashMap<&mut MapData, K, V> = HashMap::try_from(map)?;
         keys.into_iter().try_for_each(|key| Ok(map.remove(key)?))
     }
 }
-
-const NO: &str = "a BPF map is missing";
 
 #[cfg(test)]
 mod tests;

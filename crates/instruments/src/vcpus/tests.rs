@@ -28,7 +28,7 @@ fn spent(count: u64, kvm_ns: u64) -> Spent {
 /// A vCPU's thread that halts, after that many exits.
 fn thread(exits: u64, state: u32) -> Vcpu {
     let mut thread = Vcpu { since_ns: 200, exits, state, ..Vcpu::default() };
-    (thread.absence.tgid, thread.absence.isa, thread.noted.reason) = (7, 2, 0x78);
+    (thread.absence.tgid, thread.noted.isa, thread.noted.reason) = (7, 2, 0x78);
     thread.absence.kvm_ns = 5;
     thread
 }
@@ -36,7 +36,7 @@ fn thread(exits: u64, state: u32) -> Vcpu {
 fn gather(threads: &[(u32, Vcpu)], counts: &[(Kind, Spent)]) -> Counted {
     let snapshot = Snapshot {
         threads: threads.iter().copied().collect(),
-        counts: counts.iter().copied().collect(),
+        counts: counts.to_vec(),
         lost: BTreeMap::from([(0, 9), (7, 2)]),
         now_ns: 1_200,
     };

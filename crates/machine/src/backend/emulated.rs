@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_build::{
-    kernel::{debian, is_realtime},
+    kernel::{debian, is_realtime, keeps_its_turn},
     progress::{Events, Step},
     tools::Tools,
 };
@@ -157,6 +157,15 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Result<Vec<String
     match spec.emulation.accel.resolve() {
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
         _ => {
+            let alone = spec.boot.cpus == 1 || spec.emulation.parallel_clock;
+            if keeps_its_turn(&spec.boot.kernel) && !alone {
+                bail!(
+                    "the kernel {} cannot be an emulated host whose CPUs run in turn: before \
+                     Linux 6.5 the first waits for the others in a loop that never ends its turn\n\
+                     hint: let them run in parallel: --parallel-clock",
+                    spec.boot.kernel.display()
+                );
+            }
             let sleep = match spec.emulation.clock {
                 Clock::Leaping => "off",
                 Clock::Real => "on",

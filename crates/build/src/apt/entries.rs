@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's packages, through apt, without touching the machine's own lists.
-//!
-//! The machine already says where it gets its packages from and whom it trusts.  Its entries are
-//! copied, for sources with `deb` turned into `deb-src`, and used with lists and a cache of our
-//! own, so that apt checks what it fetches exactly as it does for the machine, and the machine does
-//! not change.
+//! The entries of apt's lists of archives: ours, made from the machine's.
 
-use crate::kernel::run;
-use anyhow::{bail, Context, Result};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use anyhow::Result;
+use std::path::{Path, PathBuf};
 
-pub struct Apt {
-    dir: PathBuf,
-    /// The lists are the machine's; only the cache is ours.
-    of_machine: bool,
-}
+/// Debian's keys, those of newer releases, too.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// What lists are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,120 +30,32 @@ enum Format {
     Stanzas,
 }
 
-impl Apt {
-    /// Sets it up in `dir` from what the machine's apt uses; None where that has no Debian archive.
-    pub fn new(dir: &Path, kind: Kind) -> Result<Option<Apt>> {
-        let apt = Apt { of_machine: false, ..Apt::of_machine(dir)? };
-        let codename = codename(&fs_err::read_to_string("/etc/os-release")?);
-        // Entries that say `stable` are somebody else's more often than Debian's: second choice.
-        let found = write_parts(&dir.join("parts"), codename.as_deref(), kind)?
-            || write_parts(&dir.join("parts"), None, kind)?;
-        Ok(found.then_some(apt))
-    }
-
-    /// One that reads the lists which the machine has already.
-    pub fn of_machine(dir: &Path) -> Result<Apt> {
-        for folder in ["lists/partial", "cache/archives/partial"] {
-            fs_err::create_dir_all(dir.join(folder))?;
-        }
-        Ok(Apt { dir: dir.to_path_buf(), of_machine: true })
-    }
-
-    pub fn update(&self) -> Result<()> {
-        run::output(self.command("apt-get").arg("update")).map(drop).context(
-            "cannot fetch the list of Debian's packages\n\
-                hint: this needs the network once; the lists go to the cache, not to the machine's \
-                apt",
-        )
-    }
-
-    /// The names of the packages that begin so.
-    pub fn packages(&self, prefix: &str) -> Result<Vec<String>> {
-        let said = run::output(self.command("apt-cache").args(["pkgnames", prefix]))?;
-        Ok(said.lines().map(str::to_owned).collect())
-    }
-
-    /// Downloads a package's newest version into `to`; the .deb's path.
-    pub fn download(&self, package: &str, to: &Path) -> Result<PathBuf> {
-        let mut get = self.command("apt-get");
-        get.args(["download", package]).current_dir(to);
-        run::output(&mut get).with_context(|| {
-            format!("cannot fetch the package {package}\nhint: this needs the network once")
-        })?;
-        let prefix = format!("{package}_");
-        let found = fs_err::read_dir(to)?
-            .flatten()
-            .find(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
-        match found {
-            Some(entry) => Ok(entry.path()),
-            None => bail!("apt-get fetched {package}, but no file of it is in {}", to.display()),
-        }
-    }
-
-    /// The version to take: the tested one, else the newest of the series.
-    pub fn choose(&self, source: &str, tested: &str, series: &str) -> Result<String> {
-        let said =
-            run::output(self.command("apt-cache").args(["showsrc", "--only-source", source]))?;
-        let versions = versions(&said);
-        let newest = || {
-            versions.iter().filter(|version| version.starts_with(series)).max_by(|a, b| order(a, b))
-        };
-        versions.iter().find(|version| *version == tested).or_else(newest).cloned().with_context(
-            || {
-                format!(
-                    "the archive has no {source} {series}…, only {}\n\
-                     hint: check whether emulator/patches fits another version; see \
-                     emulator/README.md",
-                    versions.join(", ")
-                )
-            },
-        )
-    }
-
-    /// Downloads (or finds again) the package's files; the .dsc's path.
-    pub fn fetch(&self, source: &str, version: &str) -> Result<PathBuf> {
-        let files = self.dir.join("files");
-        fs_err::create_dir_all(&files)?;
-        let mut get = self.command("apt-get");
-        get.args(["--download-only", "--only-source", "source"])
-            .arg(format!("{source}={version}"))
-            .current_dir(&files);
-        run::output(&mut get)
-            .with_context(|| format!("cannot fetch the source of {source} {version}"))?;
-        let without_epoch = version.split_once(':').map_or(version, |(_, rest)| rest);
-        let dsc = files.join(format!("{source}_{without_epoch}.dsc"));
-        if !dsc.is_file() {
-            bail!("apt-get fetched {source} {version}, but not {}", dsc.display());
-        }
-        Ok(dsc)
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        let mut option = |name: &str, value: &str| {
-            command.arg("-o").arg(format!("{name}={value}"));
-        };
-        let at = |name: &str| self.dir.join(name).display().to_string();
-        if !self.of_machine {
-            option("Dir::Etc::sourcelist", "/dev/null");
-            option("Dir::Etc::sourceparts", &at("parts"));
-            option("Dir::State::lists", &at("lists"));
-        }
-        option("Dir::Cache", &at("cache"));
-        option("Acquire::Retries", "3");
-        // Nobody else can write to these folders, and apt's own user may not be able to.
-        option("APT::Sandbox::User", "root");
-        command.env("LC_ALL", "C");
-        command
-    }
-}
-
-/// Our own entries, made from the machine's; whether there are any.
-fn write_parts(parts: &Path, codename: Option<&str>, kind: Kind) -> Result<bool> {
+/// Writes our own entries into the folder `parts`, for the machine's release or another suite of
+/// Debian's; whether there are any.  For a suite that is the machine's release there are none.
+pub fn write(parts: &Path, kind: Kind, suite: Option<&str>) -> Result<bool> {
     if parts.exists() {
         fs_err::remove_dir_all(parts)?;
     }
     fs_err::create_dir(parts)?;
+    let codename = codename(&fs_err::read_to_string("/etc/os-release")?);
+    if suite.is_some() && suite == codename.as_deref() {
+        return Ok(false);
+    }
+    let Some(suite) = suite else {
+        // Entries that say `stable` are somebody else's more often than Debian's: second choice.
+        return Ok(
+            write_parts(parts, codename.as_deref(), kind)? || write_parts(parts, None, kind)?
+        );
+    };
+    let Some(mirror) = mirror(codename.as_deref())? else { return Ok(false) };
+    let kind = kind.word();
+    let entry = format!("{kind} [signed-by={KEYRING}] {mirror} {suite} main\n");
+    fs_err::write(parts.join("0.list"), entry)?;
+    Ok(true)
+}
+
+/// Our own entries, made from the machine's; whether there are any.
+fn write_parts(parts: &Path, codename: Option<&str>, kind: Kind) -> Result<bool> {
     let mut any = false;
     for (number, (path, format)) in machine_entries()?.into_iter().enumerate() {
         let text = fs_err::read_to_string(&path)?;
@@ -169,6 +69,35 @@ fn write_parts(parts: &Path, codename: Option<&str>, kind: Kind) -> Result<bool>
         }
     }
     Ok(any)
+}
+
+/// Where the machine gets this release of Debian from; the archive of its security updates has no
+/// other suites.
+fn mirror(codename: Option<&str>) -> Result<Option<String>> {
+    for (path, format) in machine_entries()? {
+        let text = fs_err::read_to_string(&path)?;
+        let found = match format {
+            Format::Lines => mirror_of(lines_of(&text, codename, Kind::Packages).lines(), codename),
+            Format::Stanzas => {
+                let text = stanzas_of(&text, codename, Kind::Packages);
+                mirror_of(text.split("\n\n"), codename)
+            }
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// The address in the first of these entries that has the release itself.
+fn mirror_of<'a>(
+    mut entries: impl Iterator<Item = &'a str>,
+    codename: Option<&str>,
+) -> Option<String> {
+    let of_release = |entry: &&str| entry.split_whitespace().any(|word| Some(word) == codename);
+    let entry = entries.find(of_release)?;
+    entry.split_whitespace().find(|word| word.contains(":/")).map(str::to_owned)
 }
 
 fn machine_entries() -> Result<Vec<(PathBuf, Format)>> {
@@ -268,29 +197,6 @@ fn stanza_of(stanza: &[&str], codename: Option<&str>, kind: Kind) -> Option<Stri
     })
 }
 
-/// Of `apt-cache showsrc`.
-fn versions(said: &str) -> Vec<String> {
-    said.lines()
-        .filter_map(|line| line.strip_prefix("Version: "))
-        .map(|version| version.trim().to_owned())
-        .collect()
-}
-
-/// Debian's order of versions; dpkg knows it.
-pub fn order(a: &str, b: &str) -> std::cmp::Ordering {
-    let is = |relation| {
-        Command::new("dpkg")
-            .args(["--compare-versions", a, relation, b])
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    match (is("lt"), is("gt")) {
-        (true, _) => std::cmp::Ordering::Less,
-        (_, true) => std::cmp::Ordering::Greater,
-        _ => std::cmp::Ordering::Equal,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,15 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn the_mirror_is_where_the_release_itself_is() {
+        let lines = "deb [signed-by=/k.gpg] http://a.example/sec bookworm-security main\n\
+            deb [signed-by=/k.gpg] http://a.example/debian bookworm main\n";
+        let mirror = Some("http://a.example/debian".to_owned());
+        assert_eq!(mirror_of(lines.lines(), RELEASE), mirror);
+        let stanzas = "Types: deb\nURIs: http://a.example/sec\nSuites: bookworm-security\n\n\
+            Types: deb\nURIs: http://a.example/debian\nSuites: bookworm bookworm-updates\n";
+        assert_eq!(mirror_of(stanzas.split("\n\n"), RELEASE), mirror);
+        assert_eq!(mirror_of(stanzas.split("\n\n"), Some("trixie")), None);
+    }
+
+    #[test]
     fn the_release_is_read() {
         let text = "NAME=\"Debian\"\nVERSION_CODENAME=bookworm\n";
         assert_eq!(codename(text).as_deref(), RELEASE);
         assert_eq!(codename(""), None);
-    }
-
-    #[test]
-    fn versions_are_listed() {
-        let said = "Package: qemu\nVersion: 1:7.2+dfsg-7+deb12u18\n\nVersion: 1:7.2+dfsg-7\n";
-        assert_eq!(versions(said), ["1:7.2+dfsg-7+deb12u18", "1:7.2+dfsg-7"]);
     }
 }
