@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the host's kernel counted so far of a VM beside its exits: quotas, and polling.
+//! What the host's kernel counted so far of a VM beside its exits: quotas, polling, threads.
 
+use super::threads::Threads;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs::{self, File},
+    io::{BufRead, BufReader},
     path::Path,
 };
 
@@ -17,6 +19,9 @@ pub struct Limits {
     pub quotas: Option<BTreeMap<String, Quota>>,
     /// For how long halted vCPUs polled until work came, and in vain, in ns.  None: nobody tells.
     pub polls: Option<(u64, u64)>,
+    /// The host's ticks, and when that was, in ns.  None: nobody tells.
+    pub jiffies: Option<(u64, u64)>,
+    pub threads: Threads,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +35,13 @@ pub struct Quota {
 
 impl Limits {
     pub fn of(process: u32) -> Limits {
-        Limits { quotas: quotas(process), polls: polls(process) }
+        let timers = File::open("/proc/timer_list").map(BufReader::new);
+        Limits {
+            quotas: quotas(process),
+            polls: polls(process),
+            jiffies: timers.ok().and_then(jiffies),
+            threads: Threads::of(process),
+        }
     }
 }
 
@@ -91,13 +102,26 @@ fn polls(process: u32) -> Option<(u64, u64)> {
     all.into_iter().reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
-/// The host's HZ, by the configuration of its kernel.
-pub fn tick_rate() -> Option<u32> {
-    let release = read("/proc/sys/kernel/osrelease")?;
-    let release = release.trim();
-    let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
-    let text = files.iter().find_map(read)?;
-    text.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok())
+/// What /proc/timer_list says of its first CPU: the rest may be long.
+fn jiffies(timers: impl BufRead) -> Option<(u64, u64)> {
+    let (mut now, mut jiffies) = (None, None);
+    for line in timers.lines().map_while(Result::ok) {
+        if let Some(ns) = line.strip_prefix("now at ") {
+            now = ns.split_whitespace().next()?.parse().ok();
+        } else if let Some(count) = line.trim_start().strip_prefix("jiffies: ") {
+            jiffies = count.trim().parse().ok();
+            break;
+        }
+    }
+    jiffies.zip(now)
+}
+
+/// The rate of the host's tick in Hz: one of those that kernels are built with.
+pub fn rate((before, after): ((u64, u64), (u64, u64))) -> Option<u32> {
+    const RATES: [u32; 4] = [100, 250, 300, 1000];
+    let ns = after.1.checked_sub(before.1).filter(|ns| *ns > 0)?;
+    let seen = after.0.checked_sub(before.0)? as f64 * 1e9 / ns as f64;
+    RATES.into_iter().find(|rate| (seen / f64::from(*rate) - 1.0).abs() < 0.05)
 }
 
 /// KVM's maximum of polling, in ns.
@@ -108,6 +132,18 @@ pub fn halt_poll_ns() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tick_s_rate_is_that_of_ticks_between_two_looks() {
+        let text =
+            "Timer List Version: v0.10\nnow at 6000000 nsecs\n\ncpu: 0\n  .idle_sleeps    : 7\n\
+                    jiffies: 4295\n\ncpu: 1\njiffies: 4296\n";
+        assert_eq!(jiffies(text.as_bytes()), Some((4295, 6_000_000)));
+        assert_eq!(jiffies("now at 6 nsecs\n".as_bytes()), None);
+        let second = |ticks: u64| rate(((7, 5), (7 + ticks, 1_000_000_005)));
+        assert_eq!([second(250), second(1002), second(98)], [Some(250), Some(1000), Some(100)]);
+        assert_eq!((second(600), rate(((7, 5), (7, 5)))), (None, None));
+    }
 
     #[test]
     fn a_group_stands_below_others_whose_quotas_count_too() {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What QEMU's command line says of a VM's clocks.  Pure.
 
-use crate::names::{option, parts};
+use crate::names::{option, options, parts};
+use serde_json::Value;
 use std::path::Path;
+
+/// In ns, where an iothread's options do not say.
+const POLL_MAX_NS: u64 = 32768;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -13,6 +17,15 @@ pub struct Machine {
     pub stimer: bool,
     /// The guest may rely on its TSC.
     pub invariant_tsc: bool,
+    /// The word by which a guest has no paravirtual EOI.
+    pub no_pv_eoi: Option<&'static str>,
+    pub iothreads: Vec<Iothread>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Iothread {
+    pub id: String,
+    pub poll_max_ns: u64,
 }
 
 impl Machine {
@@ -30,23 +43,41 @@ impl Machine {
         let no_hpet = machine.iter().any(|word| off.contains(&word.as_str()))
             || line.iter().any(|word| word.trim_start_matches('-') == "no-hpet");
         let cpu = values("cpu");
-        let hyperv = |name: &str| {
-            let names = [format!("hv-{name}"), format!("hv_{name}")];
-            names.iter().any(|name| feature(&cpu, name) == Some(true))
-        };
-        let all = hyperv("passthrough");
+        let all = feature(&cpu, "hv-passthrough") == Some(true);
+        let off = [("kvm", "kvm=off"), ("kvm-pv-eoi", "kvm-pv-eoi=off")];
+        let mut off = off.into_iter().filter(|(name, _)| feature(&cpu, name) == Some(false));
         let host = cpu.first().is_some_and(|model| ["host", "max"].contains(&model.as_str()));
         let stays = feature(&cpu, "migratable") == Some(false);
         Some(Machine {
             hpet: !is_micro && !no_hpet,
             hyperv: all || cpu.iter().any(|word| word.trim_start_matches('+').starts_with("hv")),
-            stimer: all || hyperv("stimer"),
+            stimer: all || feature(&cpu, "hv-stimer") == Some(true),
             invariant_tsc: feature(&cpu, "invtsc").unwrap_or(host && stays),
+            no_pv_eoi: off.next().map(|(_, word)| word),
+            iothreads: options(line, "object").filter_map(|value| iothread(&value)).collect(),
         })
     }
 }
 
-/// The last word about a feature counts: `NAME`, `NAME=on`, `+NAME`, and their opposites.
+/// As people write it, or in JSON, as libvirt does.
+fn iothread(object: &str) -> Option<Iothread> {
+    if let Ok(Value::Object(object)) = serde_json::from_str(object) {
+        let poll = object.get("poll-max-ns").and_then(Value::as_u64);
+        let id = object.get("id")?.as_str()?.to_string();
+        let is_one = object.get("qom-type").is_some_and(|kind| kind == "iothread");
+        return is_one.then_some(Iothread { id, poll_max_ns: poll.unwrap_or(POLL_MAX_NS) });
+    }
+    let parts = parts(object);
+    if !["iothread", "qom-type=iothread"].contains(&parts.first()?.as_str()) {
+        return None;
+    }
+    let value = |name: &str| parts.iter().find_map(|part| part.strip_prefix(name));
+    let poll = value("poll-max-ns=").map_or(Some(POLL_MAX_NS), |ns| ns.parse().ok());
+    Some(Iothread { id: value("id=")?.to_string(), poll_max_ns: poll? })
+}
+
+/// The last word about a feature counts: `NAME`, `NAME=on`, `+NAME`, and their opposites; with
+/// `_` or with `-`.
 fn feature(cpu: &[String], name: &str) -> Option<bool> {
     let said = |word: &String| {
         let (plain, sign) = match word.split_at_checked(1)? {
@@ -56,7 +87,7 @@ fn feature(cpu: &[String], name: &str) -> Option<bool> {
         };
         let (found, value) = plain.split_once('=').unwrap_or((plain, "on"));
         let is_on = matches!(value, "on" | "yes" | "true");
-        (found == name).then(|| sign.unwrap_or(is_on))
+        (found.replace('_', "-") == name).then(|| sign.unwrap_or(is_on))
     };
     // The first word is the model.
     cpu.iter().skip(1).filter_map(said).next_back()
@@ -72,7 +103,14 @@ mod tests {
 
     #[test]
     fn a_plain_machine_has_an_hpet_and_no_promise_of_its_tsc() {
-        let plain = Machine { hpet: true, hyperv: false, stimer: false, invariant_tsc: false };
+        let plain = Machine {
+            hpet: true,
+            hyperv: false,
+            stimer: false,
+            invariant_tsc: false,
+            no_pv_eoi: None,
+            iothreads: Vec::new(),
+        };
         assert_eq!(of("/usr/bin/qemu-system-x86_64 -m 64"), Some(plain.clone()));
         assert_eq!(of("kvm -machine type=pc-q35-7.2,accel=kvm -cpu host"), Some(plain));
         assert_eq!(of("firecracker --id 7"), None);
@@ -103,5 +141,32 @@ mod tests {
         assert_eq!(seen("host,hv_time,hv_stimer,hv-synic=on"), (true, true, false));
         assert_eq!(seen("host,hv-time,hv-stimer=off"), (true, false, false));
         assert_eq!(seen("host,hv-passthrough"), (true, true, false));
+    }
+
+    #[test]
+    fn what_takes_the_paravirtual_eoi_away_is_named() {
+        let seen = |cpu: &str| of(&format!("qemu-kvm -cpu {cpu}")).unwrap().no_pv_eoi;
+        assert_eq!(seen("host,kvm=off"), Some("kvm=off"));
+        assert_eq!(seen("host,-kvm_pv_eoi"), Some("kvm-pv-eoi=off"));
+        assert_eq!(seen("host,kvm-pv-eoi=on,kvm=on"), None);
+    }
+
+    #[test]
+    fn iothreads_are_found_in_both_spellings() {
+        let line = [
+            "qemu-kvm",
+            "-object",
+            "iothread,id=a,poll-max-ns=0",
+            "-object",
+            r#"{"qom-type":"iothread","id":"b"}"#,
+            "-object",
+            r#"{"qom-type":"rng-random","id":"c"}"#,
+            "--object=iothread,id=d",
+            "-object",
+            "iothread,id=e,poll-max-ns=1ms",
+        ];
+        let found = Machine::of(&line.map(String::from)).unwrap().iothreads;
+        let found: Vec<_> = found.iter().map(|one| (one.id.as_str(), one.poll_max_ns)).collect();
+        assert_eq!(found, [("a", 0), ("b", 32768), ("d", 32768)]);
     }
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-use super::*;
-use paratick_core::observed::{Kind, Spent};
+use super::{
+    limits::Quota,
+    threads::{Thread, Threads},
+    *,
+};
+use paratick_core::{
+    cause::Cause,
+    observed::{Exits, Kind, Spent},
+};
 use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,14 +29,18 @@ fn seen(cpu: &str, exits: Vec<Exits>) -> Seen {
         lost: 0,
         exits,
     };
-    let limits = Limits { quotas: Some(BTreeMap::new()), polls: Some((0, 0)) };
+    let limits = |ticks| Limits {
+        quotas: Some(BTreeMap::new()),
+        polls: Some((0, 0)),
+        jiffies: Some((ticks, ticks * SECOND / 250)),
+        threads: Threads::default(),
+    };
     Seen {
         machine: Machine::of(&line),
         vm,
-        before: limits.clone(),
-        after: limits,
+        before: limits(0),
+        after: limits(500),
         halt_poll_ns: Some(200_000),
-        hz: Some(250),
     }
 }
 
@@ -90,8 +101,8 @@ fn a_quota_and_polls_count_for_as_long_as_was_looked() {
         let max = "20000 100000".into();
         Some(BTreeMap::from([("/vm".to_string(), Quota { max, throttled, throttled_us })]))
     };
-    seen.before = Limits { quotas: quota(10, 100_000), polls: Some((7, 5)) };
-    seen.after = Limits { quotas: quota(30, 1_700_000), polls: Some((7, 5 + SECOND / 5)) };
+    (seen.before.quotas, seen.before.polls) = (quota(10, 100_000), Some((7, 5)));
+    (seen.after.quotas, seen.after.polls) = (quota(30, 1_700_000), Some((7, 5 + SECOND / 5)));
     assert_eq!(named(&seen), ["quota", "polling in vain"]);
     let quota = of(&seen, "quota");
     assert_eq!((quota.per_second, quota.share), (Some(10.0), Some(0.8)));
@@ -104,15 +115,59 @@ fn what_nobody_tells_is_unknown() {
     let mut seen = seen("host", Vec::new());
     seen.machine = None;
     seen.after = Limits::default();
-    seen.hz = None;
     let costs = seen.judge();
     let unknown = costs.iter().filter(|cost| cost.state == State::Unknown);
     let unknown: Vec<_> = unknown.map(|cost| cost.what).collect();
-    assert_eq!(unknown, ["Hyper-V's timer", "polling in vain", "host's tick", "quota"]);
+    assert_eq!(
+        unknown,
+        ["Hyper-V's timer", "paravirtual EOI", "host's tick", "polling in vain", "quota"]
+    );
 }
 
 #[test]
 fn a_fast_tick_costs() {
     let tick = vec![exits(Cause::HostTick, "interrupt", 2000, SECOND / 100)];
-    assert_eq!(named(&Seen { hz: Some(1000), ..seen("host", tick) }), ["host's tick"]);
+    let mut seen = seen("host", tick);
+    assert!(named(&seen).is_empty());
+    seen.after.jiffies = Some((2001, 2 * SECOND));
+    assert_eq!(named(&seen), ["host's tick"]);
+}
+
+#[test]
+fn hyper_v_s_timer_costs_what_its_registers_do() {
+    let exits = || {
+        let msr = |cause, about| exits(cause, about, 3000, SECOND / 50);
+        vec![msr(Cause::Arm, "HV_STIMER0_COUNT"), msr(Cause::Eoi, "HV_EOI")]
+    };
+    let seen = seen("host,kvm=off,hv-stimer", exits());
+    assert_eq!(named(&seen), ["Hyper-V's timer"]);
+    assert_eq!(of(&seen, "Hyper-V's timer").per_second, Some(3000.0));
+}
+
+#[test]
+fn ends_of_interrupts_cost_who_lost_the_paravirtual_one() {
+    let exits = || vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100)];
+    assert_eq!(named(&seen("host,kvm=off", exits())), ["paravirtual EOI"]);
+    assert!(named(&seen("host", exits())).is_empty());
+    assert!(named(&seen("host,kvm=off,hv-vapic", exits())).is_empty());
+}
+
+#[test]
+fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
+    let mut seen = seen("host", vec![exits(Cause::Arm, "PIT, port 0x40", 2000, SECOND / 100)]);
+    let line = ["kvm", "-object", "iothread,id=io0"].map(String::from);
+    seen.machine = Machine::of(&line);
+    let thread = |name: &str, ns| Thread { name: name.into(), cpu_ns: ns, user_ns: ns };
+    for (limits, ns) in [(&mut seen.before, SECOND), (&mut seen.after, 2 * SECOND)] {
+        limits.threads.pit = Some(thread("kvm-pit/1", ns / 10));
+        limits.threads.own = vec![thread("kvm", 7 * ns), thread("IO io0", ns)];
+    }
+    assert_eq!(named(&seen), ["iothread", "PIT"]);
+    assert_eq!(of(&seen, "iothread").share, Some(0.5));
+    assert_eq!(of(&seen, "PIT").share, Some(0.055));
+    seen.machine =
+        Machine::of(&["kvm", "-object", "iothread,id=io0,poll-max-ns=0"].map(String::from));
+    assert_eq!(named(&seen), ["PIT"]);
+    seen.after.threads.own.clear();
+    assert_eq!(of(&seen, "iothread").state, State::Unknown);
 }
