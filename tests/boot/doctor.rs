@@ -5,14 +5,14 @@
 mod beside;
 mod inputs;
 
-use crate::support::{compile, host_spec, kernel, mode, resumed, sh, stock, text};
+use crate::support::{compile, host_spec, kernel, mode, resumed, sh, stock, text, tools};
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{clock_device::ClockDevice, size::Size, wire::GuestConfig};
 use paratick_machine::{guest::Guest, host::Host};
 use serde_json::Value;
 use std::{path::PathBuf, thread};
 
-const SLEEPS: &str = "paratick-agent workload sleep --window 0 --work 100000000";
+const SLEEPS: &str = "$AGENT workload sleep --window 0 --work 100000000";
 
 fn on(host: &Host, line: &str) -> String {
     let done = host.exec(sh(line)).unwrap();
@@ -34,8 +34,9 @@ fn doctor(host: &Host, vm: &str) -> Value {
 
 /// What costs the only VM of the host while this runs in it.
 fn costs(host: &Host, guest: &Guest, load: &str) -> Vec<Value> {
+    let agent = tools().agent.display().to_string();
     let load = format!(
-        "rm -f /tmp/stop; {load} >/dev/null & L=$!; \
+        "AGENT={agent}; rm -f /tmp/stop; {load} >/dev/null & L=$!; \
          while [ ! -e /tmp/stop ]; do sleep 0.1; done; kill $L"
     );
     let report = thread::scope(|scope| {
@@ -147,10 +148,11 @@ fn hyper_v_s_timer_in_use_is_named_first_and_a_linux_guest_needs_fewer_exits_wit
         let (host, guest) = vm.boot();
         let seen = costs(&host, &guest, SLEEPS);
         let exits = "cat /sys/kernel/debug/kvm/*-*/exits";
-        let work = "paratick-agent workload sleep --window 0 --work 2000 >/dev/null";
+        let agent = tools().agent.display().to_string();
+        let work = format!("{agent} workload sleep --window 0 --work 2000 >/dev/null");
         let number = || on(&host, exits).trim().parse::<u64>().unwrap();
         let before = number();
-        guest.exec(sh(work)).unwrap();
+        guest.exec(sh(&work)).unwrap();
         let exits = number() - before;
         end(host, guest);
         (seen, exits)

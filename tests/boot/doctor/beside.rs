@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What costs beside exits: polls, quotas, iothreads, and a fast tick.
 
-use super::{costs, doctor, end, is_first, is_gone, of, on, per_second, vm, PLAIN, SLEEPS};
+use super::{costs, doctor, end, is_first, is_gone, of, on, per_second, vm, PLAIN};
 use crate::{
     support::{compile, guest_on, host_for, host_spec, kernel, stock, tools},
     vmm::guest::pack_init,
