@@ -26,8 +26,8 @@ fn doctor(host: &Host, vm: &str) -> Value {
     let line = format!("doctor --vm {vm} --for 2s --format json");
     let said = on(host, &format!("env HOME=/tmp {} {line}", program.display()));
     let report: Value = serde_json::from_str(&said).unwrap();
-    for cost in report["costs"].as_array().unwrap() {
-        println!("{cost}");
+    for one in ["costs", "threads"].map(|name| report[name].as_array().unwrap().clone()).concat() {
+        println!("{one}");
     }
     report
 }
@@ -47,6 +47,8 @@ fn costs(host: &Host, guest: &Guest, load: &str) -> Vec<Value> {
         assert_eq!(loaded.code, 0, "{}", text(&loaded.stderr));
         report
     });
+    let threads = report["threads"].as_array().unwrap();
+    assert!(!threads.iter().any(|one| one["name"].as_str().unwrap().starts_with("CPU ")));
     assert_eq!(report["vm"], "paratick-guest");
     assert_eq!(report["process"], guest.pid());
     report["costs"].as_array().unwrap().clone()

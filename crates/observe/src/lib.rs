@@ -11,7 +11,7 @@ mod rights;
 mod trial;
 mod watch;
 
-pub use costs::{costs, Cost, State};
+pub use costs::{costs, Cost, Found, State, Work};
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;

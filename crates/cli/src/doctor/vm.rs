@@ -3,8 +3,7 @@
 
 use crate::{errors::usage, options::Format, print::errln};
 use anyhow::Result;
-use paratick_core::observed::Vm;
-use paratick_observe::{check, costs, running, Cost, State, Wanted};
+use paratick_observe::{check, costs, running, Found, State, Wanted, Work};
 use paratick_view::{
     number::{decimal, nanos, or_nothing},
     table::Table,
@@ -19,6 +18,8 @@ struct Report<'a> {
     /// For how long it was looked at.
     ns: u64,
     costs: Vec<Row<'a>>,
+    /// That are no vCPUs; the busiest first.
+    threads: Vec<Thread<'a>>,
 }
 
 #[derive(Serialize)]
@@ -32,6 +33,28 @@ struct Row<'a> {
     mend: &'a str,
 }
 
+#[derive(Serialize)]
+struct Thread<'a> {
+    id: u32,
+    name: &'a str,
+    wakeups_per_second: f64,
+    /// Of one CPU.
+    share: f64,
+    waits_in: Option<&'a str>,
+}
+
+impl Thread<'_> {
+    fn of(work: &Work) -> Thread<'_> {
+        Thread {
+            id: work.id,
+            name: &work.name,
+            wakeups_per_second: work.per_second,
+            share: work.share,
+            waits_in: work.waits_in.as_deref(),
+        }
+    }
+}
+
 pub fn run(word: &str, time: Duration, format: &Format) -> Result<ExitCode> {
     check()?;
     let running = running();
@@ -39,8 +62,8 @@ pub fn run(word: &str, time: Duration, format: &Format) -> Result<ExitCode> {
     let wanted = wanted.map_err(|error| usage(error.to_string()))?;
     let vm = running.iter().find(|vm| wanted.has(vm)).expect("one of them");
     errln!("looking at {} for {} s", vm, time.as_secs_f64());
-    let (vm, costs) = costs(vm, time)?;
-    let rows = costs.iter().map(|cost| Row {
+    let found = costs(vm, time)?;
+    let rows = found.costs.iter().map(|cost| Row {
         what: cost.what,
         state: word_of(cost.state),
         per_second: cost.per_second,
@@ -48,8 +71,14 @@ pub fn run(word: &str, time: Duration, format: &Format) -> Result<ExitCode> {
         found: &cost.found,
         mend: &cost.mend,
     });
-    let report = Report { vm: &vm.name, process: vm.process, ns: vm.ns, costs: rows.collect() };
-    format.print(&report, || text(&vm, &costs))?;
+    let report = Report {
+        vm: &found.vm.name,
+        process: found.vm.process,
+        ns: found.vm.ns,
+        costs: rows.collect(),
+        threads: found.threads.iter().map(Thread::of).collect(),
+    };
+    format.print(&report, || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,17 +90,18 @@ fn word_of(state: State) -> &'static str {
     }
 }
 
-fn text(vm: &Vm, costs: &[Cost]) -> String {
+fn text(found: &Found) -> String {
+    let vm = &found.vm;
     let caption = format!("What costs {}, in {}", vm.name, nanos(vm.ns));
     let columns = ["What", "", "A second", "Of one CPU", "Found", "What mends it"];
     let mut table = Table::new(caption, columns).words(3..);
-    for cost in costs {
+    for cost in &found.costs {
         table.row(
             cost.what,
             [
                 word_of(cost.state).to_string(),
                 or_nothing(cost.per_second, decimal),
-                or_nothing(cost.share, |share| decimal(share * 100.0) + " %"),
+                or_nothing(cost.share, of_one_cpu),
                 cost.found.clone(),
                 cost.mend.clone(),
             ],
@@ -83,5 +113,30 @@ fn text(vm: &Vm, costs: &[Cost]) -> String {
          iothread, below 1 %; a tick, below 1000 Hz.  Nobody tells a host whether AVIC or APICv \
          is inhibited, or whether a guest reads kvm-clock: neither is here.",
     );
-    table.text()
+    table.text() + &threads(&found.threads)
+}
+
+fn of_one_cpu(share: f64) -> String {
+    decimal(share * 100.0) + " %"
+}
+
+fn threads(works: &[Work]) -> String {
+    if works.is_empty() {
+        return String::new();
+    }
+    let columns = ["Thread", "Number", "Wake-ups a second", "Of one CPU", "Waits in"];
+    let caption = "Threads that work for it, and are no vCPUs";
+    let mut table = Table::new(caption, columns).words(4..);
+    for work in works {
+        table.row(
+            &work.name,
+            [
+                work.id.to_string(),
+                decimal(work.per_second),
+                of_one_cpu(work.share),
+                work.waits_in.clone().unwrap_or_default(),
+            ],
+        );
+    }
+    format!("\n{}", table.text())
 }

@@ -59,6 +59,13 @@ impl VcpuCounter {
         Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
     }
 
+    /// The threads of a process that ran vCPUs.
+    pub fn threads(&self, process: u32) -> Result<BTreeSet<u32>> {
+        let threads: Vec<(u32, Vcpu)> = self.placed("threads", "vcpus", PLACES_OF_VCPUS)?;
+        let its = threads.into_iter().filter(|(_, vcpu)| vcpu.absence.tgid == process);
+        Ok(its.filter(|(pid, vcpu)| vcpu.pid == *pid).map(|(pid, _)| pid).collect())
+    }
+
     /// What was counted of VMs whose processes have ended: their places are free again.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
         let mut places: Vec<(raw::Kind, u32)> = entries(&self.0.ebpf, "kinds")?;

@@ -16,6 +16,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+pub use threads::Work;
 
 /// Less than both of these is not named a cost: per second, and of one CPU.
 const LEAST: (f64, f64) = (2.0, 0.001);
@@ -43,6 +44,15 @@ pub struct Cost {
     pub mend: String,
 }
 
+/// What was found out of a VM.
+pub struct Found {
+    pub vm: Vm,
+    /// The dearest first, and what is not known last.
+    pub costs: Vec<Cost>,
+    /// Threads that work for it, and are no vCPUs; the busiest first.
+    pub threads: Vec<Work>,
+}
+
 /// All that the judgement needs.
 struct Seen {
     machine: Option<Machine>,
@@ -52,12 +62,12 @@ struct Seen {
     halt_poll_ns: Option<u64>,
 }
 
-/// Looks at a VM for this long; the dearest comes first, and what is not known last.
+/// Looks at a VM for this long.
 ///
 /// # Errors
 ///
 /// It cannot be looked at, it ended, or exits were not told or not kept.
-pub fn costs(vm: &Identity, time: Duration) -> Result<(Vm, Vec<Cost>)> {
+pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
     let wanted = Wanted::of(&[vm.process.to_string()], std::slice::from_ref(vm))?;
     let machine = Machine::of(&command_line(vm.process));
     let mut watch = Watch::start(wanted, Vec::new(), std::slice::from_ref(vm))?;
@@ -68,6 +78,7 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<(Vm, Vec<Cost>)> {
         watch.look()?;
     }
     let after = Limits::of(vm.process);
+    let vcpus = watch.threads(vm.process)?;
     let seen = watch.read()?;
     watch.check_told(&seen)?;
     let vm = seen.vms.into_iter().next().context("the VM was not seen")?;
@@ -82,8 +93,8 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<(Vm, Vec<Cost>)> {
         );
     }
     let seen = Seen { machine, vm, before, after, halt_poll_ns: halt_poll_ns() };
-    let costs = seen.judge();
-    Ok((seen.vm, costs))
+    let threads = seen.after.threads.since(&seen.before.threads, &vcpus, seen.vm.ns);
+    Ok(Found { costs: seen.judge(), threads, vm: seen.vm })
 }
 
 impl Seen {

@@ -157,7 +157,10 @@ fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
     let mut seen = seen("host", vec![exits(Cause::Arm, "PIT, port 0x40", 2000, SECOND / 100)]);
     let line = ["kvm", "-object", "iothread,id=io0"].map(String::from);
     seen.machine = Machine::of(&line);
-    let thread = |name: &str, ns| Thread { name: name.into(), cpu_ns: ns, user_ns: ns };
+    let thread = |name: &str, ns| {
+        let (name, waits_in) = (name.into(), None);
+        Thread { id: 1, name, cpu_ns: ns, user_ns: ns, slept: 0, waits_in }
+    };
     for (limits, ns) in [(&mut seen.before, SECOND), (&mut seen.after, 2 * SECOND)] {
         limits.threads.pit = Some(thread("kvm-pit/1", ns / 10));
         limits.threads.own = vec![thread("kvm", 7 * ns), thread("IO io0", ns)];
