@@ -3,6 +3,7 @@
 //! its advice was followed.
 
 mod beside;
+mod by_hand;
 mod inputs;
 
 use crate::support::{compile, host_spec, kernel, mode, resumed, sh, stock, text, tools};
@@ -23,7 +24,7 @@ fn on(host: &Host, line: &str) -> String {
 /// What is said of a VM of this name.
 fn doctor(host: &Host, vm: &str) -> Value {
     let program = assert_cmd::cargo::cargo_bin("paratick");
-    let line = format!("doctor --vm {vm} --for 2s --format json");
+    let line = format!("doctor --vm {vm} --for 1s --format json");
     let said = on(host, &format!("env HOME=/tmp {} {line}", program.display()));
     let report: Value = serde_json::from_str(&said).unwrap();
     for one in ["costs", "threads"].map(|name| report[name].as_array().unwrap().clone()).concat() {
@@ -36,13 +37,13 @@ fn doctor(host: &Host, vm: &str) -> Value {
 fn costs(host: &Host, guest: &Guest, load: &str) -> Vec<Value> {
     let agent = tools().agent.display().to_string();
     let load = format!(
-        "AGENT={agent}; rm -f /tmp/stop; {load} >/dev/null & L=$!; \
-         while [ ! -e /tmp/stop ]; do sleep 0.1; done; kill $L"
+        "AGENT={agent}; rm -f /tmp/stop; mkfifo /tmp/stop; {load} >/dev/null & L=$!; \
+         read stop </tmp/stop; kill $L"
     );
     let report = thread::scope(|scope| {
         let loaded = scope.spawn(|| guest.exec(sh(&load)).unwrap());
         let report = doctor(host, "paratick-guest");
-        guest.exec(sh("touch /tmp/stop")).unwrap();
+        guest.exec(sh("echo stop >/tmp/stop")).unwrap();
         let loaded = loaded.join().unwrap();
         assert_eq!(loaded.code, 0, "{}", text(&loaded.stderr));
         report
@@ -79,26 +80,24 @@ fn is_gone(costs: &[Value], what: &str) {
 /// One guest, and how it is given what it was given.
 struct Vm {
     kernel: PathBuf,
-    vcpus: u32,
     clock: ClockDevice,
     cpu: &'static str,
     append: &'static [&'static str],
 }
 
 fn vm(clock: ClockDevice, cpu: &'static str) -> Vm {
-    Vm { kernel: kernel(), vcpus: 1, clock, cpu, append: &[] }
+    Vm { kernel: kernel(), clock, cpu, append: &[] }
 }
 
 const PLAIN: ClockDevice = ClockDevice::TscDeadline;
 
 impl Vm {
     fn boot(&self) -> (Host, Guest) {
-        let mut config =
-            GuestConfig::new(&self.kernel, self.vcpus, Size::mib(512), mode("tickless"));
+        let mut config = GuestConfig::new(&self.kernel, 1, Size::mib(512), mode("tickless"));
         (config.clock, config.cpu) = (self.clock, self.cpu.into());
         config.append = self.append.iter().map(|word| word.to_string()).collect();
-        config.pins = (1..=self.vcpus).collect();
-        resumed(host_spec(kernel(), self.vcpus, &[]), config)
+        config.pins = vec![1];
+        resumed(host_spec(kernel(), 1, &[]), config)
     }
 
     fn costs(&self, load: &str) -> Vec<Value> {
@@ -163,15 +162,6 @@ fn hyper_v_s_timer_in_use_is_named_first_and_a_linux_guest_needs_fewer_exits_wit
     is_first(&with.0, "Hyper-V's timer", 1000.0, "without kvm=off and hv-");
     is_gone(&without.0, "Hyper-V's timer");
     assert!(without.1 < with.1, "{} {}", without.1, with.1);
-}
-
-/// Without an invariant TSC two of AMD's CPUs are not believed to have the same.
-#[test]
-fn a_clock_that_exits_is_named_first_and_not_needed_beside_an_invariant_tsc() {
-    let [none, given] = ["kvm=off,-invtsc", "kvm=off,+invtsc,x-force-features=on"]
-        .map(|cpu| Vm { vcpus: 2, ..vm(PLAIN, cpu) }.costs(SLEEPS));
-    is_first(&none, "clock", 1000.0, "+invtsc");
-    is_gone(&given, "clock");
 }
 
 #[test]

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What costs beside exits: polls, quotas, iothreads, and a fast tick.
+//! What costs beside exits: polls, quotas, and a fast tick.
 
-use super::{costs, doctor, end, is_first, is_gone, of, on, per_second, vm, PLAIN, SLEEPS};
-use crate::{
-    support::{compile, guest_on, host_for, host_spec, kernel, stock, tools},
-    vmm::guest::pack_init,
-};
+use super::{costs, end, is_first, is_gone, of, on, per_second, vm, PLAIN, SLEEPS};
+use crate::support::{guest_on, host_for, kernel, stock};
 use paratick_build::kernel::DEFAULT_BASE;
-use paratick_machine::snapshot;
 use serde_json::Value;
 
 const BUSY: &str = "sh -c 'while :; do :; done'";
 
-fn share(cost: &Value) -> f64 {
+pub fn share(cost: &Value) -> f64 {
     cost["share"].as_f64().unwrap()
 }
 
@@ -50,50 +46,6 @@ fn a_quota_is_named_first_and_its_own_line_mends_it() {
     on(&host, held[0]["mend"].as_str().unwrap());
     is_gone(&costs(&host, &guest, BUSY), "quota");
     end(host, guest);
-}
-
-#[test]
-fn an_iothread_that_polls_is_named_first_and_stops_at_once() {
-    const INIT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/reads");
-    let archive = format!("{INIT}.cpio");
-    compile(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/doctor/reads.c"), INIT);
-    pack_init(INIT.as_ref(), archive.as_ref());
-    let host = snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap();
-    let tools = tools();
-    let firmware: String =
-        tools.firmware.iter().map(|folder| format!(" -L {}", folder.display())).collect();
-    // Its monitor reads what is written to the pipe.
-    let start = format!(
-        "mkfifo /tmp/monitor.in /tmp/monitor.out; cat /tmp/monitor.out >/dev/null & \
-         sleep 100000 >/tmp/monitor.in & {}{firmware} -nodefaults -no-user-config -display none \
-         -name disk,debug-threads=on -accel kvm -smp 1 -m 128M -cpu host,migratable=off,-xsave \
-         -machine q35,sata=off,smbus=off,i8042=off,hpet=off -kernel {} -initrd {archive} \
-         -append 'console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet' -serial file:/tmp/console \
-         -chardev pipe,id=monitor,path=/tmp/monitor -mon monitor \
-         -object iothread,id=io0,poll-max-ns=2000000 \
-         -blockdev null-co,node-name=disk,size=1048576,read-zeroes=on \
-         -device virtio-blk-pci,drive=disk,iothread=io0 </dev/null >/tmp/qemu 2>&1 & \
-         Q=$!; until grep -q reads /tmp/console; do kill -0 $Q || exec cat /tmp/qemu >&2; \
-         sleep 0.1; done",
-        tools.qemu.display(),
-        kernel().display()
-    );
-    on(&host, &start);
-    let polls = doctor(&host, "disk")["costs"].as_array().unwrap().clone();
-    assert_eq!((&polls[0]["what"], &polls[0]["state"]), (&"iothread".into(), &"costs".into()));
-    let mend = polls[0]["mend"].as_str().unwrap();
-    assert!(mend.contains("poll-max-ns=0"), "{mend}");
-    on(&host, &format!("echo '{}' >/tmp/monitor.in; sleep 1", mend.rsplit_once(": ").unwrap().1));
-    let after = doctor(&host, "disk");
-    let none = after["costs"].as_array().unwrap().clone();
-    // Of each read it is told, and of vCPUs there is nothing here.
-    let threads = after["threads"].as_array().unwrap();
-    let its = threads.iter().find(|one| one["name"] == "IO io0").unwrap();
-    assert!(its["wakeups_per_second"].as_f64().unwrap() > 100.0, "{its}");
-    assert!(!threads.iter().any(|one| one["name"] == "CPU 0/KVM"), "{threads:?}");
-    let (before, after) = (share(&polls[0]), share(of(&none, "iothread")));
-    assert!(before > 0.1 && after * 4.0 < before, "{before} {after}");
-    host.shutdown().unwrap();
 }
 
 /// Ubuntu's kernels have such a tick, and others of distributions.
