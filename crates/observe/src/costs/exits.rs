@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What costs a VM exits: its timers and clocks, ends of interrupts, and the host's tick.
 
-use super::{free, limits::rate, machine::Machine, unknown, Cost, Limits, Seen, State};
+use super::{free, limits::rate, machine::Machine, unknown, Cost, Limits, Seen, State, LEAST};
 use paratick_core::{
     cause::Cause,
     observed::{sum, Exits},
@@ -11,6 +11,9 @@ use paratick_core::{
 const FAST_HZ: u32 = 1000;
 
 const DEVICES: [&str; 3] = ["HPET", "PIT", "RTC"];
+
+/// A guest that looks after its TSC reads another clock less often than this, per second.
+const WATCHED: f64 = 20.0;
 
 /// Where the VMM's options are not known.
 const NO_QEMU: &str = "the VMM is no QEMU: its command line is not read";
@@ -86,6 +89,8 @@ impl Seen {
             exits.kind.cause == Cause::Clock && !DEVICES.iter().any(|device| is_of(exits, device))
         };
         let cost = self.exits("clock", is);
+        let few = cost.share < Some(LEAST.1) && cost.per_second < Some(WATCHED);
+        let cost = Cost { state: if few { State::Free } else { cost.state }, ..cost };
         match &self.machine {
             Some(machine) if !machine.invariant_tsc => cost
                 .found("clocks that are read by exits; its TSC is not invariant")

@@ -92,6 +92,11 @@ fn a_clock_that_is_read_by_exits_costs_and_the_tsc_mends_it() {
     let exits = || vec![exits(Cause::Clock, "PM timer, port 0x608", 9000, SECOND / 5)];
     assert_eq!(named(&seen("host", exits())), ["clock"]);
     assert!(of(&seen("host", exits()), "clock").mend.contains("+invtsc"));
+    let invariant = seen("host,migratable=off", exits());
+    assert!(of(&invariant, "clock").mend.contains("echo tsc >"));
+    // The guest's kernel looks after its TSC.
+    let few = vec![self::exits(Cause::Clock, "PM timer, port 0x608", 30, SECOND / 5000)];
+    assert!(named(&seen("host,migratable=off", few)).is_empty());
 }
 
 #[test]
