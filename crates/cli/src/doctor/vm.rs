@@ -110,8 +110,8 @@ fn text(found: &Found) -> String {
     table.note(
         "Of one CPU: what the host did for the exits; of a quota, for how long its group was held \
          back, on all CPUs together.  Free: less than two a second (a clock: 20) and 0.1 % of a \
-         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Not looked at: whether AVIC or APICv is \
-         inhibited, and whether a guest reads kvm-clock.",
+         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Not looked at: whether AVIC or \
+         APICv is inhibited, and whether a guest reads kvm-clock.",
     );
     table.text() + &threads(&found.threads)
 }

@@ -93,7 +93,8 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
         );
     }
     let seen = Seen { machine, vm, before, after, halt_poll_ns: halt_poll_ns() };
-    let threads = seen.after.threads.since(&seen.before.threads, &vcpus, seen.vm.ns);
+    let mut threads = seen.after.threads.since(&seen.before.threads, &vcpus, seen.vm.ns);
+    threads.retain(|work| work.per_second >= LEAST.0 || work.share >= LEAST.1);
     Ok(Found { costs: seen.judge(), threads, vm: seen.vm })
 }
 

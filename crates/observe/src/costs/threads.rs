@@ -51,8 +51,8 @@ impl Threads {
         Threads { own, pit }
     }
 
-    /// Those of this process and of its PIT but for its vCPUs that did something in so many ns; the
-    /// busiest first.
+    /// What those of this process and of its PIT did in so many ns, but for its vCPUs; the busiest
+    /// first.
     pub fn since(&self, before: &Threads, vcpus: &BTreeSet<u32>, ns: u64) -> Vec<Work> {
         let others = self.own.iter().chain(&self.pit).filter(|thread| !vcpus.contains(&thread.id));
         let seconds = ns.max(1) as f64 / 1e9;
@@ -64,7 +64,7 @@ impl Threads {
             let (name, waits_in) = (now.name.clone(), now.waits_in.clone());
             Work { id: now.id, name, per_second, share, waits_in }
         };
-        let mut works: Vec<Work> = others.map(work).filter(Work::is_some).collect();
+        let mut works: Vec<Work> = others.map(work).collect();
         works.sort_by(|one, other| other.share.total_cmp(&one.share));
         works
     }
@@ -76,12 +76,6 @@ impl Threads {
         let mut those = self.own.iter().filter(|thread| thread.name == name);
         // Of two that are called so, nobody tells which is which.
         those.next().filter(|_| those.next().is_none())
-    }
-}
-
-impl Work {
-    fn is_some(&self) -> bool {
-        self.per_second >= super::LEAST.0 || self.share >= super::LEAST.1
     }
 }
 
@@ -147,7 +141,7 @@ mod tests {
         let now = Threads { own, pit: Some(thread(9, 0, 4000)) };
         let works = now.since(&before, &BTreeSet::from([2]), 2_000_000_000);
         let works: Vec<_> = works.iter().map(|one| (one.id, one.share, one.per_second)).collect();
-        assert_eq!(works, [(4, 1.0, 0.0), (1, 0.5, 20.0), (9, 0.0, 2000.0)]);
+        assert_eq!(works, [(4, 1.0, 0.0), (1, 0.5, 20.0), (3, 0.0, 1.5), (9, 0.0, 2000.0)]);
     }
 
     #[test]
