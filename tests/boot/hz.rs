@@ -9,7 +9,7 @@ use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
 use std::path::PathBuf;
 
 /// The image whose tick is this fast.
-fn kernel_at(hz: u32) -> PathBuf {
+pub fn kernel_at(hz: u32) -> PathBuf {
     match hz {
         250 => kernel(),
         hz => {

@@ -12,6 +12,7 @@ mod bench;
 mod coalesce;
 mod cputime;
 mod devices;
+mod doctor;
 mod emulator;
 mod exit_record;
 mod exits;

@@ -2,7 +2,7 @@
 //! Guests that are reset, saved and migrated: by a QEMU that knows the MSR, and by one that does
 //! not.
 
-mod guest;
+pub mod guest;
 mod qemus;
 
 use crate::support::slowness;

@@ -47,3 +47,19 @@ fn a_full_disk_is_told_with_a_way_out() {
     let disk = text.lines().find(|line| line.contains(" disk ")).unwrap();
     assert!(disk.contains("MISSING") && disk.contains("PARATICK_CACHE"), "{disk}");
 }
+
+#[test]
+fn a_vm_that_does_not_run_is_refused_and_so_is_a_time_without_one() {
+    let said = |words: &[&str]| {
+        let output = paratick(&["doctor"]).args(words).output().unwrap();
+        assert!(output.stdout.is_empty());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = said(&["--for", "1s"]);
+    assert!(code == Some(2) && error.contains("--vm <VM>"), "{error}");
+    // Who may look at no VM at all is told so first.
+    let (code, error) = said(&["--vm", "no-such-vm"]);
+    let unknown = code == Some(2) && error.contains("no VM 'no-such-vm' runs on this machine");
+    assert!(unknown || code == Some(69), "{error}");
+    assert!(error.contains("\nhint: "), "{error}");
+}

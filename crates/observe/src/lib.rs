@@ -2,6 +2,7 @@
 //! Looking at the VMs that run on this machine: whether one may, what they are called, and what
 //! they do; and at what others recorded of theirs.
 
+mod costs;
 mod ended;
 mod metrics;
 mod names;
@@ -11,6 +12,7 @@ mod rights;
 mod trial;
 mod watch;
 
+pub use costs::{costs, Cost, Found, State, Work};
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;

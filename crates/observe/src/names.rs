@@ -70,9 +70,14 @@ fn qemu(line: &[String]) -> (Option<String>, Vec<String>) {
     }
 }
 
-/// The value of an option, with one dash or two, and behind it or behind `=`.
-fn option(line: &[String], name: &str) -> Option<String> {
-    line.iter().enumerate().find_map(|(place, word)| {
+/// The first value of an option.
+pub fn option(line: &[String], name: &str) -> Option<String> {
+    options(line, name).next()
+}
+
+/// The values of an option, with one dash or two, and behind it or behind `=`.
+pub fn options<'a>(line: &'a [String], name: &'a str) -> impl Iterator<Item = String> + 'a {
+    line.iter().enumerate().filter_map(move |(place, word)| {
         let word = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
         let value = match word.strip_prefix(name)? {
             "" => line.get(place + 1)?,
@@ -83,7 +88,7 @@ fn option(line: &[String], name: &str) -> Option<String> {
 }
 
 /// Between commas, of which two are one in a value.
-fn parts(value: &str) -> Vec<String> {
+pub fn parts(value: &str) -> Vec<String> {
     let kept = value.replace(",,", "\0");
     kept.split(',').map(|part| part.replace('\0', ",")).collect()
 }

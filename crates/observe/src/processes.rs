@@ -32,16 +32,20 @@ fn has_vm(process: u32) -> bool {
 }
 
 pub fn identify(process: u32) -> Identity {
-    let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
-    let line = read("cmdline");
-    let line = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
-    let line: Vec<String> = line.map(|word| String::from_utf8_lossy(word).into()).collect();
-    let in_pod = String::from_utf8_lossy(&read("cgroup")).contains("kubepods");
-    let identity = Identity::of(process, &line, in_pod);
+    let cgroup = fs::read(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    let in_pod = String::from_utf8_lossy(&cgroup).contains("kubepods");
+    let identity = Identity::of(process, &command_line(process), in_pod);
     match identity.name {
         Some(_) => identity,
         None => libvirt_s(process).unwrap_or(identity),
     }
+}
+
+/// The words that a process was started with.
+pub fn command_line(process: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    line.map(|word| String::from_utf8_lossy(word).into()).collect()
 }
 
 fn libvirt_s(process: u32) -> Option<Identity> {

@@ -174,6 +174,11 @@ impl Watch {
         })
     }
 
+    /// The threads of a process that ran vCPUs.
+    pub fn threads(&self, process: u32) -> Result<BTreeSet<u32>> {
+        self.counter.threads_of(process)
+    }
+
     pub fn was_told(&self) -> bool {
         self.told
     }

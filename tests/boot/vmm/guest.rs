@@ -11,10 +11,16 @@ pub fn initramfs(folder: &Path) {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-Wall", "-static", "-s", "-o"]).arg(&program).arg(PROGRAM);
     assert!(gcc.status().expect("gcc").success());
+    pack_init(&program, &folder.join("initramfs"));
+}
+
+/// An initramfs of this program alone, and a folder for devices.
+pub fn pack_init(program: &Path, initramfs: &Path) {
     let mut archive = Vec::new();
+    pack(&mut archive, "dev", 0o040_755, &[]);
     pack(&mut archive, "init", 0o100_755, &fs::read(program).unwrap());
     pack(&mut archive, "TRAILER!!!", 0, &[]);
-    fs::write(folder.join("initramfs"), archive).unwrap();
+    fs::write(initramfs, archive).unwrap();
 }
 
 /// As Documentation/driver-api/early-userspace/buffer-format.rst of Linux has it.

@@ -58,6 +58,12 @@ impl VcpuCounter {
         Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
     }
 
+    /// The threads of a process that run vCPUs.
+    pub fn threads_of(&self, process: u32) -> Result<BTreeSet<u32>> {
+        let its = self.threads()?.into_iter().filter(|vcpu| vcpu.absence.tgid == process);
+        Ok(its.map(|vcpu| vcpu.id as u32).collect())
+    }
+
     /// What was counted of VMs whose processes have ended: their places are free again.  Threads
     /// that run are of another VM, whose process has the number now.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {

@@ -2,7 +2,12 @@
 //! `paratick doctor`: what can be observed on this machine, what is missing for the lab, and how to
 //! get it.
 
-use crate::{errors::COULD_NOT_RUN, options::Format};
+mod vm;
+
+use crate::{
+    errors::COULD_NOT_RUN,
+    options::{duration, Format},
+};
 use anyhow::Result;
 use paratick_build::{cache, project, requirements, tools::find_agent};
 use paratick_core::size::Size;
@@ -10,7 +15,7 @@ use paratick_machine::accel::{self, Accel};
 use paratick_observe::{has_tracer, trial};
 use paratick_view::table::Table;
 use serde::Serialize;
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 /// What the kernels, the emulator and their sources take up (measured: 4.1 GB), and some air.
 const DISK: Size = Size::mib(6 * 1024);
@@ -25,9 +30,19 @@ const OF_A_CHECKOUT: [&str; 8] =
 ///
 /// First, what can be observed here: it loads the sensor of `paratick exits`, and takes it away.
 /// Then, where the lab is installed, what that lacks.
-/// Exit codes: 0 the lab can run, or without a lab, VMs can be observed; 69 they cannot.
+/// With --vm it looks at one VM instead, and lists what costs it time: each with its number, and
+/// the line that mends it.  Needs what `paratick exits` does.
+/// Exit codes: 0 done: the lab can run, or without a lab, VMs can be observed; 2 wrong usage; 69
+/// they cannot.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Say what costs this VM, by its name, UUID or process
+    #[arg(long, value_name = "VM")]
+    vm: Option<String>,
+    /// For how long to look at it
+    #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(default_value = "5s", requires = "vm")]
+    time: Duration,
     #[command(flatten)]
     format: Format,
 }
@@ -63,6 +78,9 @@ struct Report {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(vm) = &args.vm {
+        return vm::run(vm, args.time, &args.format);
+    }
     let report = examine()?;
     args.format.print(&report, || text(&report))?;
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::from(COULD_NOT_RUN) })

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What costs a VM exits: its timers and clocks, ends of interrupts, and the host's tick.
+
+use super::{free, limits::rate, machine::Machine, unknown, Cost, Limits, Seen, State, LEAST};
+use paratick_core::{
+    cause::Cause,
+    observed::{sum, Exits},
+};
+
+/// A host's tick costs from here on.
+const FAST_HZ: u32 = 1000;
+
+const DEVICES: [&str; 3] = ["HPET", "PIT", "RTC"];
+
+/// A guest that looks after its TSC reads another clock less often than this, per second.
+const WATCHED: f64 = 20.0;
+
+/// Where the VMM's options are not known.
+const NO_QEMU: &str = "the VMM is no QEMU: its command line is not read";
+
+/// What a guest has that arms no device of these.
+const TIMERS: &str = "give the guest a timer of its CPUs: Linux its APIC's (without nolapic_timer \
+                      and the like), Windows Hyper-V's (-cpu …,hv-time,hv-vpindex,hv-synic,\
+                      hv-stimer)";
+
+impl Seen {
+    /// With the exits that this is true of.
+    fn exits(&self, what: &'static str, is: impl Fn(&Exits) -> bool) -> Cost {
+        let all = sum(self.vm.exits.iter().filter(|exits| is(exits)));
+        self.cost(what, self.vm.per_second(all.count), self.vm.share(all.cpu_ns()))
+    }
+
+    pub fn devices(&self) -> Vec<Cost> {
+        let of = |what: &'static str| {
+            let cost = self.exits(what, |exits| is_of(exits, what));
+            let (cost, found) = match (what, &self.machine) {
+                ("PIT", _) => self.with_its_thread(cost),
+                ("HPET", Some(Machine { hpet: false, .. })) => {
+                    (cost, "the machine has none, by its command line".into())
+                }
+                _ => (cost, "by its exits".into()),
+            };
+            let off = if what == "HPET" { "QEMU: -machine …,hpet=off; and " } else { "" };
+            cost.found(found).mend(format!("{off}{TIMERS}"))
+        };
+        DEVICES.map(of).to_vec()
+    }
+
+    /// The host's kernel emulates the PIT, in a thread of its own.
+    fn with_its_thread(&self, exits: Cost) -> (Cost, String) {
+        let ns = |limits: &Limits| limits.threads.pit.as_ref().map(|thread| thread.cpu_ns);
+        let Some((before, after)) = ns(&self.before).zip(ns(&self.after)) else {
+            return (exits, "by its exits".into());
+        };
+        let share = exits.share.unwrap_or(0.0) + self.vm.share(after.saturating_sub(before));
+        let cost = self.cost(exits.what, exits.per_second.unwrap_or(0.0), share);
+        (cost, "by its exits, and the time of the thread kvm-pit".into())
+    }
+
+    /// A guest that knows Hyper-V, and does not have its timer, uses one of the devices.
+    pub fn hyperv(&self) -> Cost {
+        let what = "Hyper-V's timer";
+        let used = self.exits(what, |exits| {
+            let about = exits.kind.about.as_deref().unwrap_or_default();
+            ["HV_STIMER", "HV_EOI", "HV_EOM"].iter().any(|msr| about.starts_with(msr))
+        });
+        if used.state == State::Costs {
+            return used.found("in use: its MSRs, and those that end its interrupts").mend(
+                "a Linux guest: QEMU: -cpu … without kvm=off and hv-…: its APIC's timer needs no \
+                 exit for the end of an interrupt; Windows has no better one",
+            );
+        }
+        match &self.machine {
+            None => unknown(what, NO_QEMU),
+            Some(machine) if machine.hyperv && !machine.stimer => {
+                let is = |exits: &Exits| DEVICES.iter().any(|device| is_of(exits, device));
+                self.exits(what, is)
+                    .found("missing beside others of Hyper-V's features; HPET, PIT and RTC cost")
+                    .mend("QEMU: -cpu …,hv-time,hv-vpindex,hv-synic,hv-stimer")
+            }
+            Some(machine) if machine.stimer => used.found("given"),
+            Some(_) => free(what, "none of Hyper-V's features is given"),
+        }
+    }
+
+    /// A clock that is read by an exit, and the TSC, which needs none.
+    pub fn clocks(&self) -> Cost {
+        let is = |exits: &Exits| {
+            exits.kind.cause == Cause::Clock && !DEVICES.iter().any(|device| is_of(exits, device))
+        };
+        let cost = self.exits("clock", is);
+        let few = cost.share < Some(LEAST.1) && cost.per_second < Some(WATCHED);
+        let cost = Cost { state: if few { State::Free } else { cost.state }, ..cost };
+        match &self.machine {
+            Some(machine) if !machine.invariant_tsc => cost
+                .found("clocks that are read by exits; its TSC is not invariant")
+                .mend("QEMU: -cpu …,+invtsc, where the host's TSC is (then it does not migrate)"),
+            _ => cost.found("clocks that are read by exits").mend(
+                "in a Linux guest: echo tsc >\
+                 /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
+        }
+    }
+
+    /// A guest that shares a page with KVM needs no exit to end most interrupts.
+    pub fn eoi(&self) -> Cost {
+        let what = "paravirtual EOI";
+        let Some(machine) = &self.machine else { return unknown(what, NO_QEMU) };
+        let Some(off) = machine.no_pv_eoi.filter(|_| !machine.hyperv) else {
+            let found = match machine.hyperv {
+                true => "Hyper-V's features are given instead",
+                false => "given",
+            };
+            return free(what, found);
+        };
+        let is = |exits: &Exits| {
+            let about = exits.kind.about.as_deref();
+            exits.kind.cause == Cause::Eoi && matches!(about, Some("X2APIC_EOI" | "APIC, EOI"))
+        };
+        self.exits(what, is)
+            .found(format!("lost by {off}: ends of interrupts"))
+            .mend(format!("QEMU: -cpu … without {off}"))
+    }
+
+    pub fn tick(&self) -> Cost {
+        let what = "host's tick";
+        let Some(hz) = self.before.jiffies.zip(self.after.jiffies).and_then(rate) else {
+            return unknown(what, "/proc/timer_list does not tell its rate");
+        };
+        let cost = self.exits(what, |exits| exits.kind.cause == Cause::HostTick);
+        let state = if hz < FAST_HZ { State::Free } else { cost.state };
+        Cost { state, ..cost }
+            .found(format!("it has {hz} Hz"))
+            .mend("a kernel with CONFIG_HZ=250 on the host")
+    }
+}
+
+/// Whether exits were about this device, as `paratick exits` says.
+fn is_of(exits: &Exits, device: &str) -> bool {
+    let about = exits.kind.about.as_deref().unwrap_or_default();
+    about.strip_prefix(device).is_some_and(|rest| rest.starts_with(','))
+}

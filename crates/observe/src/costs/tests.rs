@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::{
+    limits::Quota,
+    threads::{Thread, Threads},
+    *,
+};
+use paratick_core::{
+    cause::Cause,
+    observed::{Exits, Kind, Spent},
+};
+use std::collections::BTreeMap;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn exits(cause: Cause, about: &str, count: u64, kvm_ns: u64) -> Exits {
+    let kind = Kind { cause, reason: "io".into(), about: Some(about.into()) };
+    Exits { vcpu: 0, kind, spent: Spent { count, kvm_ns, ..Spent::default() } }
+}
+
+/// For two seconds.
+fn seen(cpu: &str, exits: Vec<Exits>) -> Seen {
+    let line = ["qemu-kvm", "-cpu", cpu].map(String::from);
+    let vm = Vm {
+        name: "web".into(),
+        others: Vec::new(),
+        process: 1,
+        ended: false,
+        ns: 2 * SECOND,
+        lost: 0,
+        exits,
+    };
+    let limits = |ticks| Limits {
+        quotas: Some(BTreeMap::new()),
+        polls: Some((0, 0)),
+        jiffies: Some((ticks, ticks * SECOND / 250)),
+        threads: Threads::default(),
+    };
+    Seen {
+        machine: Machine::of(&line),
+        vm,
+        before: limits(0),
+        after: limits(500),
+        halt_poll_ns: Some(200_000),
+    }
+}
+
+fn named(seen: &Seen) -> Vec<&'static str> {
+    let costs = seen.judge();
+    assert!(costs.iter().all(|cost| !cost.found.is_empty()), "{costs:?}");
+    let costs = costs.iter().filter(|cost| cost.state == State::Costs);
+    costs.inspect(|cost| assert!(!cost.mend.is_empty(), "{cost:?}")).map(|cost| cost.what).collect()
+}
+
+fn of(seen: &Seen, what: &str) -> Cost {
+    seen.judge().into_iter().find(|cost| cost.what == what).unwrap()
+}
+
+#[test]
+fn the_dearest_comes_first() {
+    let seen = seen(
+        "host",
+        vec![
+            exits(Cause::Arm, "HPET, 0xfed00108", 2000, SECOND / 50),
+            exits(Cause::Clock, "RTC, register 0xc", 4000, SECOND / 10),
+            exits(Cause::HostTick, "interrupt", 500, SECOND / 2),
+            exits(Cause::Io, "serial, port 0x3f8", 500, SECOND),
+        ],
+    );
+    assert_eq!(named(&seen), ["RTC", "HPET"]);
+    let hpet = of(&seen, "HPET");
+    assert_eq!((hpet.per_second, hpet.share), (Some(1000.0), Some(0.01)));
+    let tick = of(&seen, "host's tick");
+    assert_eq!((tick.state, tick.per_second), (State::Free, Some(250.0)));
+}
+
+#[test]
+fn nothing_is_named_where_nothing_costs() {
+    assert!(named(&seen("host", vec![exits(Cause::Arm, "HPET, 0xfed00108", 1, 100)])).is_empty());
+}
+
+#[test]
+fn hyper_v_s_timer_is_missed_by_who_uses_a_device_instead() {
+    let exits = || vec![exits(Cause::Clock, "RTC, register 0xc", 128, SECOND / 100)];
+    let missing = seen("host,hv-time,migratable=off", exits());
+    assert!(named(&missing).contains(&"Hyper-V's timer"));
+    assert_eq!(of(&seen("host,hv-stimer", exits()), "Hyper-V's timer").state, State::Free);
+    assert_eq!(named(&seen("host", exits())), ["RTC"]);
+}
+
+#[test]
+fn a_clock_that_is_read_by_exits_costs_and_the_tsc_mends_it() {
+    let exits = || vec![exits(Cause::Clock, "PM timer, port 0x608", 9000, SECOND / 5)];
+    assert_eq!(named(&seen("host", exits())), ["clock"]);
+    assert!(of(&seen("host", exits()), "clock").mend.contains("+invtsc"));
+    let invariant = seen("host,migratable=off", exits());
+    assert!(of(&invariant, "clock").mend.contains("echo tsc >"));
+    // The guest's kernel looks after its TSC.
+    let few = vec![self::exits(Cause::Clock, "PM timer, port 0x608", 30, SECOND / 5000)];
+    assert!(named(&seen("host,migratable=off", few)).is_empty());
+}
+
+#[test]
+fn a_quota_and_polls_count_for_as_long_as_was_looked() {
+    let mut seen = seen("host", Vec::new());
+    let quota = |throttled, throttled_us| {
+        let max = "20000 100000".into();
+        Some(BTreeMap::from([("/vm".to_string(), Quota { max, throttled, throttled_us })]))
+    };
+    (seen.before.quotas, seen.before.polls) = (quota(10, 100_000), Some((7, 5)));
+    (seen.after.quotas, seen.after.polls) = (quota(30, 1_700_000), Some((7, 5 + SECOND / 5)));
+    assert_eq!(named(&seen), ["quota", "polling in vain"]);
+    let quota = of(&seen, "quota");
+    assert_eq!((quota.per_second, quota.share), (Some(10.0), Some(0.8)));
+    assert_eq!(quota.mend, "echo max >/sys/fs/cgroup/vm/cpu.max");
+    assert_eq!(of(&seen, "polling in vain").share, Some(0.1));
+}
+
+#[test]
+fn what_nobody_tells_is_unknown() {
+    let mut seen = seen("host", Vec::new());
+    seen.machine = None;
+    seen.after = Limits::default();
+    let costs = seen.judge();
+    let unknown = costs.iter().filter(|cost| cost.state == State::Unknown);
+    let unknown: Vec<_> = unknown.map(|cost| cost.what).collect();
+    assert_eq!(
+        unknown,
+        ["Hyper-V's timer", "paravirtual EOI", "host's tick", "polling in vain", "quota"]
+    );
+}
+
+#[test]
+fn a_fast_tick_costs() {
+    let tick = vec![exits(Cause::HostTick, "interrupt", 2000, SECOND / 100)];
+    let mut seen = seen("host", tick);
+    assert!(named(&seen).is_empty());
+    seen.after.jiffies = Some((2001, 2 * SECOND));
+    assert_eq!(named(&seen), ["host's tick"]);
+}
+
+#[test]
+fn hyper_v_s_timer_costs_what_its_registers_do() {
+    let exits = || {
+        let msr = |cause, about| exits(cause, about, 3000, SECOND / 50);
+        vec![msr(Cause::Arm, "HV_STIMER0_COUNT"), msr(Cause::Eoi, "HV_EOI")]
+    };
+    let seen = seen("host,kvm=off,hv-stimer", exits());
+    assert_eq!(named(&seen), ["Hyper-V's timer"]);
+    assert_eq!(of(&seen, "Hyper-V's timer").per_second, Some(3000.0));
+}
+
+#[test]
+fn ends_of_interrupts_cost_who_lost_the_paravirtual_one() {
+    let exits = || vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100)];
+    assert_eq!(named(&seen("host,kvm=off", exits())), ["paravirtual EOI"]);
+    assert!(named(&seen("host", exits())).is_empty());
+    assert!(named(&seen("host,kvm=off,hv-vapic", exits())).is_empty());
+}
+
+#[test]
+fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
+    let mut seen = seen("host", vec![exits(Cause::Arm, "PIT, port 0x40", 2000, SECOND / 100)]);
+    let line = ["kvm", "-object", "iothread,id=io0"].map(String::from);
+    seen.machine = Machine::of(&line);
+    let thread = |name: &str, ns| {
+        let (name, waits_in) = (name.into(), None);
+        Thread { id: 1, name, cpu_ns: ns, user_ns: ns, slept: 0, waits_in }
+    };
+    for (limits, ns) in [(&mut seen.before, SECOND), (&mut seen.after, 2 * SECOND)] {
+        limits.threads.pit = Some(thread("kvm-pit/1", ns / 10));
+        limits.threads.own = vec![thread("kvm", 7 * ns), thread("IO io0", ns)];
+    }
+    assert_eq!(named(&seen), ["iothread", "PIT"]);
+    assert_eq!(of(&seen, "iothread").share, Some(0.5));
+    assert_eq!(of(&seen, "PIT").share, Some(0.055));
+    seen.machine =
+        Machine::of(&["kvm", "-object", "iothread,id=io0,poll-max-ns=0"].map(String::from));
+    assert_eq!(named(&seen), ["PIT"]);
+    seen.after.threads.own.clear();
+    assert_eq!(of(&seen, "iothread").state, State::Unknown);
+}
