@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/exits.c");
 const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
 
-const BOTH: Sides = Sides { host: true, guest: true };
+const BOTH: Sides = Sides::BOTH;
 
 pub fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
     sampled_beside(host, guest, seconds, None)

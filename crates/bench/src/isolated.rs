@@ -37,7 +37,7 @@ const LOADING: Duration = Duration::from_secs(2);
 /// Of faults of one recording, so many are kept: the rest would say the same.
 const FAULTS: usize = 3;
 
-const BOTH: Sides = Sides { host: true, guest: true };
+const BOTH: Sides = Sides::BOTH;
 
 pub fn host(spec: &mut HostSpec, plan: &Plan, isolation: Isolation) {
     spec.boot.cpus = plan.host_cpus.unwrap_or(spec.boot.cpus);

@@ -58,7 +58,7 @@ fn host(absences: Vec<Absence>) -> HostNoise {
 
 fn gap(begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
     let interference = disturbances.len() as u32;
-    Gap { cpu: 0, begin_ns, ns, written_ns: 0, interference, disturbances, told: None }
+    Gap { cpu: 0, begin_ns, ns, written_ns: 0, interference, disturbances, told: None, stolen_ns: None }
 }
 
 fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
@@ -66,7 +66,7 @@ fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
 }
 
 fn sampled(gaps: Vec<Gap>) -> GuestNoise {
-    GuestNoise { clock: clock(0), begin_ns: 0, end_ns: 1_000_000_000, gaps }
+    GuestNoise { clock: clock(0), begin_ns: 0, end_ns: 1_000_000_000, program: None, gaps }
 }
 
 fn account(gaps: Vec<Gap>, absences: Vec<Absence>) -> Ledger {

@@ -26,6 +26,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         interference: disturbances.len() as u32,
         disturbances,
         told: None,
+        stolen_ns: None,
     };
     let gaps = vec![
         gap(0, 100_000, 7_000, vec![tick]),
@@ -70,7 +71,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         audit: None,
         absences,
     };
-    (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, gaps }, host)
+    (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, program: None, gaps }, host)
 }
 
 #[test]
