@@ -2,9 +2,10 @@
 //! All instruments by their names, and those that run.
 
 use crate::{
-    cycle::Cycle, exits::ExitCounter, gaps::GapRecorder, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, sampler::ProgramRecorder, steps::StepRecorder,
-    timerlat::TimerlatRecorder, timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
+    cycle::Cycle, exits::ExitCounter, gaps::GapRecorder, halts::HaltRecorder, idle::IdleCounter,
+    noise::NoiseRecorder, osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder,
+    sampler::ProgramRecorder, steps::StepRecorder, timerlat::TimerlatRecorder,
+    timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;

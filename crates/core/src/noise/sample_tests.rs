@@ -57,7 +57,16 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
 
 fn gap(cpu: u32, begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
     let interference = disturbances.len() as u32;
-    Gap { cpu, begin_ns, ns, written_ns: 0, interference, disturbances, told: None, stolen_ns: None }
+    Gap {
+        cpu,
+        begin_ns,
+        ns,
+        written_ns: 0,
+        interference,
+        disturbances,
+        told: None,
+        stolen_ns: None,
+    }
 }
 
 fn tick(begin_ns: u64) -> Disturbance {

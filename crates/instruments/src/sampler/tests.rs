@@ -70,12 +70,8 @@ fn steal_is_known_where_the_kernel_has_its_clock() {
 fn a_program_says_what_it_costs() {
     let one = Seen { readings: 90_000, whole: 2_000_000, telling: 20_000, ..Seen::default() };
     let seen = [Seen { least: 1_600, page_faults: 2, ..one }, Seen { least: 1_500, ..one }];
-    let expected = SamplingProgram {
-        reading_ns: 11,
-        telling_ns: 800,
-        telling_ppm: 10_000,
-        page_faults: 2,
-    };
+    let expected =
+        SamplingProgram { reading_ns: 11, telling_ns: 800, telling_ppm: 10_000, page_faults: 2 };
     assert_eq!(of_itself(&seen, &clock()), expected);
     assert_eq!(of_itself(&[], &clock()).reading_ns, 0);
 }

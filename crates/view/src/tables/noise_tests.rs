@@ -5,7 +5,7 @@ use paratick_core::{
     cause::Cause,
     noise::{
         budget as plan, by_source, host_sources, ledger, Clock, Disturbance, Exits, Gap,
-        GuestNoise, HostNoise, Instant, Kind, Knob, Told, TscOffset,
+        GuestNoise, HostNoise, Instant, Kind, Knob, SamplingProgram, Told, TscOffset,
     },
 };
 
@@ -106,6 +106,30 @@ fn a_guest_alone_shows_what_its_kernel_was_told() {
         chain(&book.entries[1]) + "\n",
     ];
     assert_eq!(super::exits(&stock), None);
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+/// What it cannot know is said.
+#[test]
+fn a_program_that_samples_says_what_it_is() {
+    let (mut guest, _) = recorded();
+    guest.program = Some(SamplingProgram {
+        reading_ns: 21,
+        telling_ns: 1_900,
+        telling_ppm: 1_234,
+        page_faults: 1,
+    });
+    let without = ledger(&guest, None);
+    guest.gaps[1].stolen_ns = Some(33_000);
+    let book = ledger(&guest, None);
+    let text = [
+        cpus(&book).text(),
+        parts_of(&book).text(),
+        super::program(&book).unwrap() + "\n",
+        super::program(&without).unwrap() + "\n",
+        chain(&book.entries[1]) + "\n",
+    ];
+    assert!(!parts_of(&without).text().contains("\nsteal"));
     insta::assert_snapshot!(text.join("\n"));
 }
 

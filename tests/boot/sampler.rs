@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A program that samples, where a kernel has no osnoise: does it find the same, and name it?
+
+use crate::{
+    noise::{quiet_pair_of, sampled, sampled_beside},
+    support::{kernel, resumed, sh, stock, PATIENCE},
+};
+use paratick_bench::noise::{
+    pin, quiet_host, record, sample_on, Beside, OsnoiseRecorder, ProgramRecorder, Recorded, Sides,
+};
+use paratick_build::kernel::DEFAULT_BASE;
+use paratick_core::{
+    cause::Cause,
+    noise::{ledger, Gap, GuestNoise, Kind, Ledger, Place, Sampler, SamplingProgram, Source},
+    size::Size,
+    wire::GuestConfig,
+};
+use paratick_machine::{backend::EMULATED, exec::Exec, guest::Guest, host::Host, spec::HostSpec};
+use std::time::Duration;
+
+/// A host with the series, and a guest with Debian's kernel.
+fn stock_pair(series: &str, vcpus: u32) -> (Host, Guest) {
+    let (host, guest) = quiet_pair_of([kernel(), stock(series).bzimage], vcpus, "tickless", None);
+    let osnoise = guest.exec(sh("ls /sys/kernel/tracing/events/osnoise")).unwrap();
+    assert_ne!(osnoise.code, 0, "this kernel has osnoise: nothing is shown");
+    (host, guest)
+}
+
+fn program(recorded: &Recorded) -> SamplingProgram {
+    recorded.guest.as_ref().and_then(|noise| noise.program).expect("a program sampled")
+}
+
+/// What the guest alone knows.
+fn alone(recorded: &Recorded) -> Ledger {
+    let book = ledger(recorded.guest.as_ref().unwrap(), None);
+    for entry in &book.entries {
+        assert_eq!(entry.parts.sum(), entry.ns, "{entry:?}");
+        assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), entry.ns, "{entry:?}");
+    }
+    println!("the guest alone: {:?}", book.parts());
+    book
+}
+
+fn count(book: &Ledger, is: impl Fn(&Source) -> bool) -> usize {
+    book.entries.iter().flat_map(|entry| &entry.events).filter(|event| is(&event.source)).count()
+}
+
+fn is_guest_s(source: &Source, wanted: Kind, named: &str) -> bool {
+    matches!(source, Source::Guest { kind, name } if *kind == wanted && name == named)
+}
+
+fn every_gap_has_a_cause(series: &str) {
+    let (host, guest) = stock_pair(series, 1);
+    let (recorded, book) = sampled(&host, &guest, 2);
+    println!("{series}: {:?}", program(&recorded));
+    assert_eq!(program(&recorded).page_faults, 0);
+    let gaps = book.entries.len();
+    assert!(gaps > 500, "{gaps}");
+    assert!(book.unexplained() * 100 <= gaps, "{} of {gaps}", book.unexplained());
+    // Each of its 500 ticks, but at the edges, or where the program told of a gap.
+    let ticks = count(&book, |source| is_guest_s(source, Kind::Irq, "local_timer"));
+    let arms = count(&book, |source| matches!(source, Source::Exit { cause: Cause::Arm, .. }));
+    println!("{series}: {gaps} gaps, {ticks} ticks, {arms} arms");
+    assert!((495..=505).contains(&ticks) && arms >= 495, "{ticks} {arms}");
+    // The same gaps; what of them is the host's, the guest does not know.
+    let alone = alone(&recorded);
+    assert!(alone.has_steal && alone.entries.len() == gaps);
+    assert_eq!(ticks, count(&alone, |source| is_guest_s(source, Kind::Irq, "local_timer")));
+    assert!(count(&alone, |source| *source == Source::Outside) > 200);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+#[test]
+fn on_a_stock_kernel_every_gap_has_a_cause() {
+    every_gap_has_a_cause(DEFAULT_BASE);
+}
+
+#[test]
+#[ignore = "2 minutes"]
+fn on_older_and_newer_stock_kernels_every_gap_has_a_cause() {
+    every_gap_has_a_cause("6.1");
+    every_gap_has_a_cause("7.3");
+}
+
+/// A task on the vCPU's pCPU is steal by the guest's own clock, as much as its host saw; and one in
+/// the guest is a thread with its name.
+#[test]
+fn who_takes_a_cpu_is_known_without_osnoise() {
+    let (host, guest) = stock_pair(DEFAULT_BASE, 1);
+    let turn = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); done; sleep 0.05";
+    let hog = |cpu: u32| {
+        let line = format!("timeout 5 taskset -c {cpu} sh -c 'while :; do {turn}; done'; true");
+        ["sh", "-c", &line, "sh"].map(String::from).to_vec()
+    };
+    let beside = Beside { on_host: hog(guest.pins()[0]), in_guest: hog(0) };
+    let (recorded, seen) = sampled_beside(&host, &guest, 2, Some(&beside));
+    assert_eq!(program(&recorded).page_faults, 0);
+    let alone = alone(&recorded);
+    let (by_host, by_guest) = (seen.parts().waited, alone.parts().waited);
+    let turns = count(&alone, |source| *source == Source::Away { place: Place::Steal });
+    println!("{by_guest} ns of steal in {turns} gaps, {by_host} by the host");
+    assert!(turns >= 20, "{turns}");
+    assert!(by_guest.abs_diff(by_host) * 20 <= by_host, "{by_guest} of {by_host}");
+    let threads = count(&alone, |source| is_guest_s(source, Kind::Thread, "sh"));
+    assert!(threads >= 20, "{threads}");
+    assert!(seen.unexplained() * 100 <= seen.entries.len(), "{}", seen.unexplained());
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Both at once, on two CPUs of one guest that have the same to do.
+#[test]
+fn a_program_finds_what_osnoise_finds() {
+    const SECONDS: u64 = 2;
+    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 3, Size::mib(1024));
+    let mut config = GuestConfig::new(kernel(), 3, Size::mib(512), "tickless".parse().unwrap());
+    quiet_host(&mut spec);
+    pin(&mut config);
+    let (host, guest) = resumed(spec, config);
+    sample_on(&guest, "1").unwrap();
+    guest.start::<OsnoiseRecorder>().unwrap();
+    sample_on(&guest, "2").unwrap();
+    let script = "echo 1 >/sys/kernel/tracing/osnoise/cpus";
+    assert_eq!(guest.exec(sh(script)).unwrap().code, 0);
+    guest.start::<ProgramRecorder>().unwrap();
+    let seconds = (SECONDS + 3).to_string();
+    assert_eq!(guest.exec(Exec::new(["sleep", &seconds]).timeout(PATIENCE)).unwrap().code, 0);
+    let program = guest.read::<ProgramRecorder>().unwrap();
+    let osnoise = guest.read::<OsnoiseRecorder>().unwrap();
+    // The same time of both.
+    let from = program.begin_ns.max(osnoise.begin_ns) + 500_000_000;
+    let cut = |noise: GuestNoise| noise.clone().cut(from - noise.begin_ns, SECONDS * 1_000_000_000);
+    let (program, osnoise) = (cut(program), cut(osnoise));
+    let of = |noise: &GuestNoise, cpu: u32, least: u64| {
+        assert!(noise.gaps.iter().all(|gap| gap.cpu == cpu), "another CPU was sampled");
+        let long: Vec<&Gap> = noise.gaps.iter().filter(|gap| gap.ns >= least).collect();
+        (long.len() as u64, long.iter().map(|gap| gap.ns).sum::<u64>())
+    };
+    println!("{:?}", program.program);
+    for least in [1_000, 2_000, 5_000] {
+        let (osnoise, program) = (of(&osnoise, 1, least), of(&program, 2, least));
+        println!("gaps of {least} ns or more: osnoise {osnoise:?}, the program {program:?}");
+        assert!(osnoise.0 > 400, "{osnoise:?}");
+        assert!(program.0.abs_diff(osnoise.0) * 50 <= osnoise.0, "{program:?} of {osnoise:?}");
+        assert!(program.1.abs_diff(osnoise.1) * 10 <= osnoise.1, "{program:?} of {osnoise:?}");
+    }
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
+/// Asked for it, a kernel with osnoise is sampled by a program all the same.
+#[test]
+fn a_program_samples_where_it_is_asked_to() {
+    let (host, guest) = quiet_pair_of([kernel(), kernel()], 1, "paratick", None);
+    let sides = Sides { sampler: Some(Sampler::User), ..Sides::BOTH };
+    let recorded = record(&host, &guest, sides, Duration::from_secs(1), PATIENCE).unwrap();
+    let (seen, process) = recorded.joined().unwrap();
+    let book = ledger(recorded.guest.as_ref().unwrap(), Some((seen, process)));
+    println!("{:?} {:?} {} unexplained", program(&recorded), book.parts(), book.unexplained());
+    let ticks = count(&book, |source| is_guest_s(source, Kind::Irq, "virtual_tick"));
+    assert!((240..=260).contains(&ticks), "{ticks}");
+    assert_eq!(book.unexplained(), 0);
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
