@@ -16,7 +16,7 @@ char _license[] SEC("license") = "GPL";
 /* Field offsets of this kernel, written by the loader. */
 const volatile __u32 next_comm_at, next_pid_at, irq_name_at;
 /* Variables of this kernel: KVM's clock of steal; 0 where it is not known. */
-const volatile __u64 steal_time_at, has_steal_clock_at, cpu_offsets_at;
+const volatile __u64 steal_time_at, cpu_offsets_at;
 
 /* What began on a CPU, and has not ended. */
 struct here {
@@ -46,18 +46,29 @@ static __always_inline struct here *this_cpu(void)
 	return cpu && cpu->samples ? cpu : 0;
 }
 
-/* How long this CPU's vCPU could have run, and did not. */
-static __always_inline int steal(__u64 *ns)
+/* The beginning of struct kvm_steal_time (arch/x86/include/uapi/asm/kvm_para.h). */
+struct steal {
+	__u64 ns;
+	__u32 version;
+	__u32 flags;
+};
+
+/*
+ * How long this CPU's vCPU could have run, and did not. The host counts the
+ * version up as it writes.
+ */
+static __always_inline int stolen(__u64 *ns)
 {
 	__u64 cpu = bpf_get_smp_processor_id();
+	struct steal steal = {};
 	__u64 offset = 0;
-	int has = 0;
 
-	if (!steal_time_at || !has_steal_clock_at || !cpu_offsets_at)
+	if (!steal_time_at || !cpu_offsets_at)
 		return 0;
-	bpf_probe_read_kernel(&has, sizeof(has), (void *)has_steal_clock_at);
 	bpf_probe_read_kernel(&offset, sizeof(offset), (void *)(cpu_offsets_at + 8 * cpu));
-	return has && !bpf_probe_read_kernel(ns, sizeof(*ns), (void *)(steal_time_at + offset));
+	bpf_probe_read_kernel(&steal, sizeof(steal), (void *)(steal_time_at + offset));
+	*ns = steal.ns;
+	return steal.version > 0;
 }
 
 /*
@@ -77,7 +88,7 @@ int sampled(__u64 *ctx)
 	struct here *cpu = bpf_map_lookup_elem(&here, &slot);
 	__u64 now = 0;
 
-	if (cpu && steal(&now)) {
+	if (cpu && stolen(&now)) {
 		/* The first is no difference. */
 		noise.name_low = cpu->steal ? now + 1 - cpu->steal + 1 : 1;
 		cpu->steal = now + 1;

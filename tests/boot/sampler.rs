@@ -120,8 +120,7 @@ fn a_program_finds_what_osnoise_finds() {
     let (host, guest) = resumed(spec, config);
     sample_on(&guest, "1").unwrap();
     guest.start::<OsnoiseRecorder>().unwrap();
-    sample_on(&guest, "2").unwrap();
-    let script = "echo 1 >/sys/kernel/tracing/osnoise/cpus";
+    let script = "echo 2 >/run/paratick-sampled-cpus";
     assert_eq!(guest.exec(sh(script)).unwrap().code, 0);
     guest.start::<ProgramRecorder>().unwrap();
     let seconds = (SECONDS + 3).to_string();

@@ -30,11 +30,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Say where a guest's time goes while it does not run on
 ///
-/// Lets osnoise sample on all CPUs of a guest, or a program where its kernel has no osnoise, records
-/// every exit on its host, and splits each gap of the samples into disjoint parts that add up to it. In the lab it does both sides. With --host
-/// here it records the exits of the VMs that run on this machine, and with --side guest the noise
-/// of this machine, which may itself be somebody's VM. Stock kernels can be recorded.
-/// docs/noise.md explains the tables.
+/// Lets osnoise sample on all CPUs of a guest, or a program where its kernel has no osnoise,
+/// records every exit on its host, and splits each gap of the samples into disjoint parts that add
+/// up to it. In the lab it does both sides. With --host here it records the exits of the VMs that
+/// run on this machine, and with --side guest the noise of this machine, which may itself be
+/// somebody's VM. Stock kernels can be recorded. docs/noise.md explains the tables.
 /// Exit codes: 0 done, 1 the emulator counted other exits, or the budget was not met in --confirm's
 /// second measurement, 2 wrong usage, 69 could not be recorded.
 #[derive(Arguments)]

@@ -78,8 +78,8 @@ pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
     if let Some(missing) = EVENTS.iter().chain([&LOOK]).find(|event| !tracefs.has(event)) {
         return Err(anyhow::anyhow!(
             "there is no tracepoint {missing}\n\
-             hint: let a program sample (--sampler user), or have a kernel of 5.14 or newer with \
-             CONFIG_OSNOISE_TRACER"
+             hint: let a program sample (`paratick noise --sampler user`), or have a kernel of \
+             5.14 or newer with CONFIG_OSNOISE_TRACER"
         ))
         .context(WHAT);
     }
@@ -100,7 +100,9 @@ pub fn attach_ways_out(tracefs: &Tracefs, ebpf: &mut Ebpf) -> Result<()> {
         // Without it, some of the time of these CPUs stays unexplained.
         bpf::probe_both_ends(ebpf, TICK_NOHZ_IRQ_EXIT).ok();
     }
-    bpf::attach(ebpf, [LOOK])?;
+    if tracefs.has(LOOK) {
+        bpf::attach(ebpf, [LOOK])?;
+    }
     if tracefs.has(DEADLINE) {
         bpf::attach(ebpf, [DEADLINE])?;
     }

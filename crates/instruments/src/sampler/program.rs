@@ -49,7 +49,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Of arch/x86/kernel/kvm.c, and where each CPU's own variables are.
-const VARIABLES: [&str; 3] = ["steal_time", "has_steal_clock", "__per_cpu_offset"];
+const VARIABLES: [&str; 2] = ["steal_time", "__per_cpu_offset"];
 
 pub const WHAT: &str = "noise cannot be sampled by a program";
 
@@ -65,9 +65,8 @@ pub fn load() -> Result<Ebpf> {
     let offsets = bpf::field_offsets(&tracefs, FIELDS).context(WHAT)?;
     let mut addresses = Vec::new();
     // Where one is not known, none is of use.
-    if let [Some(steal), Some(has), Some(cpus)] = variable_addresses(&VARIABLES)?[..] {
-        addresses =
-            vec![("steal_time_at", steal), ("has_steal_clock_at", has), ("cpu_offsets_at", cpus)];
+    if let [Some(steal), Some(cpus)] = variable_addresses(&VARIABLES)?[..] {
+        addresses = vec![("steal_time_at", steal), ("cpu_offsets_at", cpus)];
     }
     let mut ebpf = bpf::load(OBJECT, &offsets, &addresses).context(WHAT)?;
     attach_ways_out(&tracefs, &mut ebpf)?;

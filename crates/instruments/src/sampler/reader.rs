@@ -10,8 +10,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// So often a gap of no length is told at the beginning, to know how long that takes.
+/// So often a gap of no length is told at the beginning, to know how long that takes, …
 const TRIALS: u32 = 64;
+/// … and so often the TSC is read, so that all that it needs is in memory.
+const WARM: u64 = 1_000;
 
 /// What one of them has seen of itself; times in ticks of the TSC.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,27 +45,34 @@ impl Reader<'_> {
         sched_setaffinity(None, &set).with_context(|| {
             format!("CPU {cpu} cannot be sampled\nhint: let the cpuset of this process have it")
         })?;
-        let mut seen = Seen { least: u64::MAX, ..Seen::default() };
+        let mut trial = Seen { least: u64::MAX, ..Seen::default() };
         for _ in 0..TRIALS {
             let now = tsc();
-            self.keep(now, 0, 0)?;
-            seen.least = seen.least.min(tsc().wrapping_sub(now));
+            self.tell(&mut trial, now, now)?;
         }
+        self.sample(&mut trial, WARM)?;
         ready();
         let faults = page_faults()?;
+        let mut seen = Seen { least: trial.least, ..Seen::default() };
+        self.sample(&mut seen, u64::MAX)?;
+        seen.page_faults = page_faults()? - faults;
+        Ok(seen)
+    }
+
+    /// So often at most.
+    fn sample(&self, seen: &mut Seen, most: u64) -> Result<()> {
         let begun = tsc();
         let mut last = begun;
-        while !self.stop.load(Ordering::Relaxed) {
+        while seen.readings < most && !self.stop.load(Ordering::Relaxed) {
             let now = tsc();
             seen.readings += 1;
             last = match now.wrapping_sub(last) < self.threshold {
                 true => now,
-                false => self.tell(&mut seen, last, now)?,
+                false => self.tell(seen, last, now)?,
             };
         }
         seen.whole = last.wrapping_sub(begun);
-        seen.page_faults = page_faults()? - faults;
-        Ok(seen)
+        Ok(())
     }
 
     /// Keeps a gap; when to go on from.  It does not look while it does so.  If that takes too long

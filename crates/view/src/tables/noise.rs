@@ -90,8 +90,8 @@ pub fn program(ledger: &Ledger) -> Option<String> {
     let steal = match ledger.has_steal {
         true => "",
         false => {
-            " Steal is not told apart: the kernel has no such clock, or no CONFIG_KALLSYMS_ALL that \
-             says where it is."
+            " Steal is not told apart: the kernel has no such clock, or no CONFIG_KALLSYMS_ALL to \
+             say where it is."
         }
     };
     Some(format!(
