@@ -62,7 +62,8 @@ fn every_gap_has_a_cause(series: &str) {
     let ticks = count(&book, |source| is_guest_s(source, Kind::Irq, "local_timer"));
     let arms = count(&book, |source| matches!(source, Source::Exit { cause: Cause::Arm, .. }));
     println!("{series}: {gaps} gaps, {ticks} ticks, {arms} arms");
-    assert!((495..=505).contains(&ticks) && arms >= 495, "{ticks} {arms}");
+    // From 7.3 on, slices end by the same interrupt.
+    assert!(ticks >= 495 && arms >= 495, "{ticks} {arms}");
     // The same gaps; what of them is the host's, the guest does not know.
     let alone = alone(&recorded);
     assert!(alone.has_steal && alone.entries.len() == gaps);
