@@ -3,19 +3,15 @@
 
 use crate::{
     noise::{quiet_pair_of, sampled, sampled_beside},
-    support::{kernel, resumed, sh, stock, PATIENCE},
+    support::{kernel, sh, stock, PATIENCE},
 };
-use paratick_bench::noise::{
-    pin, quiet_host, record, sample_on, Beside, OsnoiseRecorder, ProgramRecorder, Recorded, Sides,
-};
+use paratick_bench::noise::{record, Beside, Recorded, Sides};
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause,
-    noise::{ledger, Gap, GuestNoise, Kind, Ledger, Place, Sampler, SamplingProgram, Source},
-    size::Size,
-    wire::GuestConfig,
+    noise::{ledger, Kind, Ledger, Place, Sampler, SamplingProgram, Source},
 };
-use paratick_machine::{backend::EMULATED, exec::Exec, guest::Guest, host::Host, spec::HostSpec};
+use paratick_machine::{guest::Guest, host::Host};
 use std::time::Duration;
 
 /// A host with the series, and a guest with Debian's kernel.
@@ -110,41 +106,26 @@ fn who_takes_a_cpu_is_known_without_osnoise() {
     host.shutdown().unwrap();
 }
 
-/// Both at once, on two CPUs of one guest that have the same to do.
+/// One after the other, on the same CPU of the same guest.
 #[test]
 fn a_program_finds_what_osnoise_finds() {
-    const SECONDS: u64 = 2;
-    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 3, Size::mib(1024));
-    let mut config = GuestConfig::new(kernel(), 3, Size::mib(512), "tickless".parse().unwrap());
-    quiet_host(&mut spec);
-    pin(&mut config);
-    let (host, guest) = resumed(spec, config);
-    sample_on(&guest, "1").unwrap();
-    guest.start::<OsnoiseRecorder>().unwrap();
-    let script = "echo 2 >/run/paratick-sampled-cpus";
-    assert_eq!(guest.exec(sh(script)).unwrap().code, 0);
-    guest.start::<ProgramRecorder>().unwrap();
-    let seconds = (SECONDS + 3).to_string();
-    assert_eq!(guest.exec(Exec::new(["sleep", &seconds]).timeout(PATIENCE)).unwrap().code, 0);
-    let program = guest.read::<ProgramRecorder>().unwrap();
-    let osnoise = guest.read::<OsnoiseRecorder>().unwrap();
-    // The same time of both.
-    let from = program.begin_ns.max(osnoise.begin_ns) + 500_000_000;
-    let cut = |noise: GuestNoise| noise.clone().cut(from - noise.begin_ns, SECONDS * 1_000_000_000);
-    let (program, osnoise) = (cut(program), cut(osnoise));
-    let of = |noise: &GuestNoise, cpu: u32, least: u64| {
-        assert!(noise.gaps.iter().all(|gap| gap.cpu == cpu), "another CPU was sampled");
-        let long: Vec<&Gap> = noise.gaps.iter().filter(|gap| gap.ns >= least).collect();
-        (long.len() as u64, long.iter().map(|gap| gap.ns).sum::<u64>())
-    };
-    println!("{:?}", program.program);
-    for least in [1_000, 2_000, 5_000] {
-        let (osnoise, program) = (of(&osnoise, 1, least), of(&program, 2, least));
-        println!("gaps of {least} ns or more: osnoise {osnoise:?}, the program {program:?}");
-        assert!(osnoise.0 > 400, "{osnoise:?}");
-        assert!(program.0.abs_diff(osnoise.0) * 50 <= osnoise.0, "{program:?} of {osnoise:?}");
-        assert!(program.1.abs_diff(osnoise.1) * 10 <= osnoise.1, "{program:?} of {osnoise:?}");
+    let (host, guest) = quiet_pair_of([kernel(), kernel()], 1, "tickless", None);
+    let found = [Sampler::Osnoise, Sampler::User].map(|sampler| {
+        let sides = Sides { sampler: Some(sampler), ..Sides::BOTH };
+        let recorded = record(&host, &guest, sides, Duration::from_secs(2), PATIENCE).unwrap();
+        let (seen, process) = recorded.joined().unwrap();
+        let book = ledger(recorded.guest.as_ref().unwrap(), Some((seen, process)));
+        let long = |least: u64| book.entries.iter().filter(|entry| entry.ns >= least).count();
+        println!("{sampler:?}: {} ns, {:?}", book.noise_ns(), book.parts());
+        assert!(book.unexplained() * 100 <= book.entries.len(), "{}", book.unexplained());
+        ([1_000, 2_000, 4_000].map(long), book.noise_ns())
+    });
+    println!("gaps of 1, 2 and 4 us or more, and their time: {found:?}");
+    let [(osnoise, of_osnoise), (program, of_program)] = found;
+    for (its, theirs) in program.into_iter().zip(osnoise) {
+        assert!(theirs > 500 && its.abs_diff(theirs) * 50 <= theirs, "{program:?} of {osnoise:?}");
     }
+    assert!(of_program.abs_diff(of_osnoise) * 10 <= of_osnoise, "{of_program} of {of_osnoise}");
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }
