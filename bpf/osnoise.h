@@ -27,8 +27,12 @@ struct noise {
 	__u64 start_ns;		/* of the trace's clock; a program's gap: by the TSC */
 	__u64 ns;		/* of osnoise's disturbance: without those within it */
 	__u64 told_ns;		/* CLOCK_MONOTONIC, right after its end */
-	__u64 name_low;		/* 16 bytes, or fewer and a 0; a program's gap: steal since its last and 1 ns, or 0 */
-	__u64 name_high;	/* a program's gap: how long it told of the last, by the TSC */
+	/*
+	 * 16 bytes, or fewer and a 0. A program's gap: steal since its last and
+	 * 1 ns, or 0; and how long it told of the last, by the TSC.
+	 */
+	__u64 name_low;
+	__u64 name_high;
 	__u32 kind;
 	__u32 cpu;
 	__u32 number;

@@ -207,8 +207,8 @@ pub struct Gap {
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
-    /// The sampler told of the gap before that long ago.  What came meanwhile is of this gap, which is
-    /// longer for that; the writing is not, nor are ways out.
+    /// The sampler told of the gap before that long ago.  What came meanwhile is of this gap, which
+    /// is longer for that; the telling is not, nor are ways out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_ns: u64,
     /// How often the guest's kernel knows it was disturbed.  None at all: its osnoise calls the
