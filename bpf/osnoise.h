@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What osnoise.bpf.c shares with user space; see exits.h for what may stand here.
+ * What osnoise.bpf.c and sampler.bpf.c share with user space; see exits.h for
+ * what may stand here.
  */
 #ifndef PARATICK_OSNOISE_H
 #define PARATICK_OSNOISE_H
 
 #include "bpf.h"
 
-/* Bytes of the ring: some 250 000 records. */
+/* Bytes of the ring: some 230 000 records. */
 #define OSNOISE_RING	0x1000000
 
 /* What a record is of. */
@@ -21,12 +22,16 @@
 #define OSNOISE_DEADLINE 7	/* an instant on that way: a deadline is about to be written */
 #define OSNOISE_WAKE	8	/* an instant, maybe on that way: a thread was woken */
 
-/* A gap in osnoise's sampling, or what disturbed it. */
+/* A gap in a sampling, or what disturbed it. */
 struct noise {
-	__u64 start_ns;		/* of the trace's clock */
-	__u64 ns;		/* of a disturbance: without those within it */
+	__u64 start_ns;		/* of the trace's clock; a program's gap: by the TSC */
+	__u64 ns;		/* of osnoise's disturbance: without those within it */
 	__u64 told_ns;		/* CLOCK_MONOTONIC, right after its end */
-	__u64 name_low;		/* 16 bytes, or fewer and a 0 */
+	/*
+	 * 16 bytes, or fewer and a 0. A program's gap: steal since its last and
+	 * 1 ns, or 0; and how long it told of the last, by the TSC.
+	 */
+	__u64 name_low;
 	__u64 name_high;
 	__u32 kind;
 	__u32 cpu;

@@ -30,7 +30,7 @@ fn recorded(policy: &str) -> GuestWakeups {
     let command = [&[agent.as_str()], &WORK[..], &[TURNS_MS]].concat();
     let command: Vec<String> = command.into_iter().map(String::from).collect();
     let load = Load { command: &command, ..Load::default() };
-    let inside = Sides { host: false, guest: true };
+    let inside = Sides::GUEST;
     let recorded = record(&host, &guest, inside, TIME, load, PATIENCE).unwrap();
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

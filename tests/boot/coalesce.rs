@@ -98,7 +98,7 @@ fn in_windows(vcpus: u32) {
     let command = [TICKER, &PERIOD.to_string(), &SLACK.to_string()].map(String::from);
     let recorded = |command: &[String]| {
         let load = Load { command, ..Load::default() };
-        let side = Sides { host: false, guest: true };
+        let side = Sides::GUEST;
         let time = Duration::from_secs(20);
         let recorded = record(&host, &guest, side, time, load, PATIENCE).unwrap();
         recorded.guest.expect("the guest's side")

@@ -41,7 +41,7 @@ fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) ->
 }
 
 fn recorded_with(host: &Host, guest: &Guest, load: Load, time: Duration) -> Found {
-    let both = Sides { host: true, guest: true };
+    let both = Sides::BOTH;
     let recorded = record(host, guest, both, time, load, PATIENCE).unwrap();
     let (Some(seen), Some(woken)) = (&recorded.host, &recorded.guest) else {
         panic!("both sides were asked");

@@ -32,6 +32,7 @@ mod polling;
 mod programs;
 mod realtime;
 mod recording;
+mod sampler;
 mod selftest;
 mod series;
 mod serve;

@@ -24,13 +24,13 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/exits.c");
 const EXITS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/exits");
 
-const BOTH: Sides = Sides { host: true, guest: true };
+const BOTH: Sides = Sides::BOTH;
 
 pub fn sampled(host: &Host, guest: &Guest, seconds: u64) -> (Recorded, Ledger) {
     sampled_beside(host, guest, seconds, None)
 }
 
-fn sampled_beside(
+pub fn sampled_beside(
     host: &Host,
     guest: &Guest,
     seconds: u64,
@@ -80,8 +80,18 @@ pub fn quiet_pair(
     mode_name: &str,
     stalls: Option<Stalls>,
 ) -> (Host, Guest) {
-    let mut spec = HostSpec::for_guests(EMULATED, image.clone(), vcpus, Size::mib(1024));
-    let mut config = GuestConfig::new(image, vcpus, Size::mib(512), mode(mode_name));
+    quiet_pair_of([image.clone(), image], vcpus, mode_name, stalls)
+}
+
+/// With different kernels: the host's and the guest's.
+pub fn quiet_pair_of(
+    [of_host, of_guest]: [PathBuf; 2],
+    vcpus: u32,
+    mode_name: &str,
+    stalls: Option<Stalls>,
+) -> (Host, Guest) {
+    let mut spec = HostSpec::for_guests(EMULATED, of_host, vcpus, Size::mib(1024));
+    let mut config = GuestConfig::new(of_guest, vcpus, Size::mib(512), mode(mode_name));
     quiet(&mut spec, &mut config, stalls);
     resumed(spec, config)
 }

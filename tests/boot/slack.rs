@@ -35,7 +35,7 @@ fn by_timers(host: &Host, guest: &Guest) -> u64 {
 fn seen(host: &Host, guest: &Guest) -> GuestWakeups {
     let command = ["sh", "-c", "while :; do :; done"].map(String::from);
     let load = Load { command: &command, ..Load::default() };
-    let inside = Sides { host: false, guest: true };
+    let inside = Sides::GUEST;
     record(host, guest, inside, TIME, load, PATIENCE).unwrap().guest.unwrap()
 }
 

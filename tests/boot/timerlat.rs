@@ -20,7 +20,7 @@ const BUSY: &str = "while :; do :; done";
 fn measured(host: &Host, guest: &Guest, command: &[&str]) -> (Vec<Split>, Summary) {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
     let time = Duration::from_secs(1);
-    let both = Sides { host: true, guest: true };
+    let both = Sides::BOTH;
     let recorded = record(host, guest, both, time, &command, PATIENCE).unwrap();
     let seen = recorded.host.as_ref().unwrap();
     let all = splits(&recorded.guest, Some((seen, guest.pid())));

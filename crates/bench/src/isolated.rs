@@ -10,7 +10,7 @@ use paratick_core::{
     exits::Counts,
     isolation::{sampled, Isolation},
     latency_program::{Latency, LatencyProgram},
-    noise::{unbalanced, HostNoise, NoiseSample, Unbalanced},
+    noise::{unbalanced, HostNoise, NoiseSample, Sampler, Unbalanced},
     results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     wire::GuestConfig,
 };
@@ -37,7 +37,8 @@ const LOADING: Duration = Duration::from_secs(2);
 /// Of faults of one recording, so many are kept: the rest would say the same.
 const FAULTS: usize = 3;
 
-const BOTH: Sides = Sides { host: true, guest: true };
+/// Results say that osnoise sampled.
+const BOTH: Sides = Sides { sampler: Some(Sampler::Osnoise), ..Sides::BOTH };
 
 pub fn host(spec: &mut HostSpec, plan: &Plan, isolation: Isolation) {
     spec.boot.cpus = plan.host_cpus.unwrap_or(spec.boot.cpus);

@@ -4,15 +4,17 @@
 /// For whoever ends this process at once, while it records.
 pub use paratick_instruments::end_traces;
 /// For whoever runs something else meanwhile.
-pub use paratick_instruments::{noise::NoiseRecorder, osnoise::OsnoiseRecorder};
+pub use paratick_instruments::{
+    noise::NoiseRecorder, osnoise::OsnoiseRecorder, sampler::ProgramRecorder,
+};
 
 use crate::sample::emulator_counted;
 use anyhow::{bail, Result};
 use paratick_core::{
-    noise::{GuestNoise, HostNoise, Stalls, TscOffset},
+    noise::{GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
     wire::GuestConfig,
 };
-use paratick_instruments::{osnoise::LEAD, Instrument};
+use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, sampler, Instrument};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -39,6 +41,13 @@ pub const STEP_LIMIT: Duration = Duration::from_secs(60);
 pub struct Sides {
     pub host: bool,
     pub guest: bool,
+    /// Who samples in the guest; None: osnoise where its kernel has it.
+    pub sampler: Option<Sampler>,
+}
+
+impl Sides {
+    pub const BOTH: Sides = Sides { host: true, guest: true, sampler: None };
+    pub const GUEST: Sides = Sides { host: false, ..Sides::BOTH };
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -121,13 +130,16 @@ pub fn pin(guest: &mut GuestConfig) {
     guest.pins = (VCPU_S..).take(guest.vcpus as usize).collect();
 }
 
-/// Lets osnoise sample on these CPUs of the guest from now on, not on all.
+/// Lets whoever samples do so on these CPUs of the guest from now on, not on all.
 pub fn sample_on(guest: &Guest, cpus: &str) -> Result<()> {
-    let script = format!("echo {cpus} >/sys/kernel/tracing/osnoise/cpus");
+    let script = format!(
+        "cd /sys/kernel/tracing; echo {cpus} >{}; [ ! -e osnoise ] || echo {cpus} >osnoise/cpus",
+        sampler::CPUS
+    );
     let result = guest.exec(Exec::new(["sh", "-c", &script]).timeout(STEP_LIMIT))?;
     if result.code != 0 {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!("osnoise's CPUs cannot be set (code {}): {}", result.code, said.trim());
+        bail!("the CPUs that are sampled cannot be set (code {}): {}", result.code, said.trim());
     }
     Ok(())
 }
@@ -144,7 +156,7 @@ fn workload(words: &[String], time: Duration, limit: Duration) -> Exec {
     Exec::new(words.chain(["--window", "0", "--work", &work])).timeout(limit)
 }
 
-/// Lets osnoise run on all CPUs of the guest for `time`, and records what disturbs it.
+/// Lets the guest be sampled on all its CPUs for `time`, and records what disturbs that.
 ///
 /// `limit` is in wall-clock time.
 pub fn record(
@@ -172,7 +184,11 @@ pub fn record_beside(
         host.start::<NoiseRecorder>()?;
     }
     if sides.guest {
-        guest.start::<OsnoiseRecorder>()?;
+        match sides.sampler {
+            None => guest.start::<GapRecorder>()?,
+            Some(Sampler::Osnoise) => guest.start::<OsnoiseRecorder>()?,
+            Some(Sampler::User) => guest.start::<ProgramRecorder>()?,
+        }
     }
     let noise = in_guest(host, guest, sides, (time, limit), beside);
     let seen = if sides.host { Some(host.read::<NoiseRecorder>()) } else { None };
@@ -203,7 +219,7 @@ pub fn record_beside(
     }
 }
 
-/// Lets the time pass; what osnoise saw, where it was asked.
+/// Lets the time pass; what the sampler saw, where it was asked.
 fn in_guest(
     host: &Host,
     guest: &Guest,
@@ -222,7 +238,12 @@ fn in_guest(
     if !sides.guest {
         return Ok(None);
     }
-    Ok(Some(cut(guest.read::<OsnoiseRecorder>()?, time)))
+    let noise = match sides.sampler {
+        None => guest.read::<GapRecorder>(),
+        Some(Sampler::Osnoise) => guest.read::<OsnoiseRecorder>(),
+        Some(Sampler::User) => guest.read::<ProgramRecorder>(),
+    };
+    Ok(Some(cut(noise?, time)))
 }
 
 /// Runs it on both at once, and a command in the guest, which ends before: what that said.
@@ -282,15 +303,16 @@ pub fn check_offsets(known: &[TscOffset], process: u32) -> Result<()> {
 /// be somebody's VM.
 pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
     let mut host = if sides.host { Some(NoiseRecorder::start()?) } else { None };
-    let mut guest = if sides.guest { Some(OsnoiseRecorder::start()?) } else { None };
+    let start = |_| GapRecorder::start_with(sides.sampler);
+    let mut guest = sides.guest.then_some(()).map(start).transpose()?;
     let end = Instant::now() + whole(sides, time);
     while Instant::now() < end {
         // So that no ring fills up.
         host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
-        guest.as_mut().map_or(Ok(()), OsnoiseRecorder::drain)?;
+        guest.as_mut().map_or(Ok(()), GapRecorder::drain)?;
         thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
     }
-    let noise = guest.as_mut().map(OsnoiseRecorder::read).transpose()?;
+    let noise = guest.as_mut().map(GapRecorder::read).transpose()?;
     let host = host.as_mut().map(NoiseRecorder::read).transpose()?;
     Ok(Recorded {
         guest: noise.map(|noise| cut(noise, time)),
@@ -308,7 +330,7 @@ pub fn check_whole(host: Option<&HostNoise>) -> Result<()> {
     }
 }
 
-/// For how long to record: osnoise needs some time before and after.
+/// For how long to record: a sampler needs some time before and after.
 fn whole(sides: Sides, time: Duration) -> Duration {
     if sides.guest {
         LEAD + time + 2 * MARGIN

@@ -264,7 +264,7 @@ pub fn woken(
     );
     let command = ["sh", "-c", &script].map(String::from);
     let command = if idle { &[][..] } else { &command[..] };
-    let sides = Sides { host: true, guest: true };
+    let sides = Sides::BOTH;
     let load = Load { command, ..Load::default() };
     let recorded = wakeups::record(host, guest, sides, time, load, RUN_LIMIT);
     host.stop::<NoiseRecorder>()?;

@@ -16,6 +16,9 @@ const WARNINGS: [&str; 3] = ["-Wall", "-Werror", "-Wno-unused-variable"];
 const SHARED: [&str; 10] =
     ["exits", "halts", "noise", "osnoise", "pcpus", "polls", "steps", "timerlat", "timers", "vcpu"];
 
+/// BPF programs that share the header of another.
+const MORE: [&str; 1] = ["sampler"];
+
 fn main() {
     let sources = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
@@ -37,7 +40,7 @@ fn main() {
         run(command.arg(sources.join(from)).arg("-o").arg(out.join(to)));
     };
     let bpf = ["-g", "-target", "bpf", "-mcpu=v3"];
-    for name in SHARED {
+    for name in SHARED.into_iter().chain(MORE) {
         compile(&bpf, &format!("{name}.bpf.c"), &format!("{name}.bpf.o"));
     }
     compile(&["-fPIC"], "native.c", "native.o");

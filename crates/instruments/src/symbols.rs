@@ -18,7 +18,7 @@ pub fn function_address(name: &str) -> Result<Option<u64>> {
 
 /// The same of several, in one reading.
 pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
-    let found = find_symbols(&kallsyms()?, names);
+    let found = find_symbols(&kallsyms()?, names, "tT");
     if let Some(hidden) = found.iter().position(|address| *address == Some(0)) {
         bail!(
             "the address of {} is hidden in /proc/kallsyms\n\
@@ -29,15 +29,24 @@ pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
     Ok(found)
 }
 
-fn find_symbols(symbols: &str, names: &[&str]) -> Vec<Option<u64>> {
+/// Where variables are, or a CPU's own in its part of memory; `None` where nobody tells.
+pub fn variable_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
+    let found = find_symbols(&kallsyms()?, names, "dDbBrRaA");
+    Ok(found.into_iter().map(|address| address.filter(|address| *address > 0)).collect())
+}
+
+/// `kinds` are as nm(1) writes them.
+fn find_symbols(symbols: &str, names: &[&str], kinds: &str) -> Vec<Option<u64>> {
     let mut found = vec![None; names.len()];
     for line in symbols.lines() {
         let mut words = line.split_ascii_whitespace();
-        let (Some(address), Some("t" | "T"), Some(name)) =
-            (words.next(), words.next(), words.next())
+        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
         else {
             continue;
         };
+        if !kinds.contains(kind) {
+            continue;
+        }
         if let Some(place) = names.iter().position(|one| *one == name) {
             found[place] = found[place].or(u64::from_str_radix(address, 16).ok());
         }
@@ -96,7 +105,9 @@ mod tests {
     fn functions_are_found_also_in_modules() {
         let symbols = "ffffffff81000000 T apic_timer_fn_other\n\
             ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 d apic_timer\n";
-        let found = find_symbols(symbols, &["apic_timer", "apic_timer_fn"]);
+        let names = ["apic_timer", "apic_timer_fn"];
+        let found = find_symbols(symbols, &names, "tT");
         assert_eq!(found, [None, Some(0xffff_ffff_c000_1000)]);
+        assert_eq!(find_symbols(symbols, &names, "dD"), [Some(0), None]);
     }
 }

@@ -2,23 +2,26 @@
 //! All instruments by their names, and those that run.
 
 use crate::{
-    cycle::Cycle, exits::ExitCounter, halts::HaltRecorder, idle::IdleCounter, noise::NoiseRecorder,
-    osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder, steps::StepRecorder,
-    timerlat::TimerlatRecorder, timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
+    cycle::Cycle, exits::ExitCounter, gaps::GapRecorder, halts::HaltRecorder, idle::IdleCounter,
+    noise::NoiseRecorder, osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder,
+    sampler::ProgramRecorder, steps::StepRecorder, timerlat::TimerlatRecorder,
+    timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 12] = [
+const TABLE: [(&str, Start); 14] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
+    row::<GapRecorder>(),
     row::<IdleCounter>(),
     row::<HaltRecorder>(),
     row::<NoiseRecorder>(),
     row::<OsnoiseRecorder>(),
     row::<PcpuCounter>(),
     row::<PollRecorder>(),
+    row::<ProgramRecorder>(),
     row::<StepRecorder>(),
     row::<TimerlatRecorder>(),
     row::<TimerRecorder>(),

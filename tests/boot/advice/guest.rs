@@ -12,7 +12,7 @@ const CPU: &str = "1";
 /// What takes that CPU from osnoise for a second, in a guest as it is and in one with the knob
 /// turned, while both run this.  With `both`, its host looks, too.
 fn before_and_after(knob: Knob, beside: &[&str], both: bool) -> [Vec<Rank>; 2] {
-    let sides = Sides { host: both, guest: true };
+    let sides = Sides { host: both, ..Sides::GUEST };
     let host = host_for(kernel(), 2, &[]);
     let parameters = guest_parameters(&[knob], CPU);
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();

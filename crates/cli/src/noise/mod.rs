@@ -6,7 +6,7 @@ mod report;
 use crate::{
     errors::usage,
     input,
-    options::{duration, number, refuse, Format, LabOptions, SideChoice},
+    options::{duration, named, number, refuse, Format, LabOptions, SideChoice},
     print::{clear_terminal, errln, out},
     progress,
     report::{check, write_page},
@@ -20,7 +20,7 @@ use paratick_bench::noise::{
 use paratick_core::{
     event::Events,
     isolation::{pcpus, sampled},
-    noise::{guest_parameters, host_parameters, mark_ticks, Knob, Stalls, Trial},
+    noise::{guest_parameters, host_parameters, mark_ticks, Knob, Sampler, Stalls, Trial},
     units::Nanos,
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
@@ -30,11 +30,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Say where a guest's time goes while it does not run on
 ///
-/// Lets osnoise sample on all CPUs of a guest, records every exit on its host, and splits each gap
-/// of the samples into disjoint parts that add up to it. In the lab it does both sides. With --host
-/// here it records the exits of the VMs that run on this machine, and with --side guest the noise
-/// of this machine, which may itself be somebody's VM. Stock kernels can be recorded.
-/// docs/noise.md explains the tables.
+/// Lets osnoise sample on all CPUs of a guest, or a program where its kernel has no osnoise,
+/// records every exit on its host, and splits each gap of the samples into disjoint parts that add
+/// up to it. In the lab it does both sides. With --host here it records the exits of the VMs that
+/// run on this machine, and with --side guest the noise of this machine, which may itself be
+/// somebody's VM. Stock kernels can be recorded. docs/noise.md explains the tables.
 /// Exit codes: 0 done, 1 the emulator counted other exits, or the budget was not met in --confirm's
 /// second measurement, 2 wrong usage, 69 could not be recorded.
 #[derive(Arguments)]
@@ -47,6 +47,10 @@ pub struct Args {
     time: Duration,
     #[command(flatten)]
     side: SideChoice,
+    /// Who samples in the guest: its kernel's osnoise, or a program that reads the TSC
+    /// [default: osnoise where the kernel has it]
+    #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
+    sampler: Option<Sampler>,
     /// Explain all gaps of this length or more [default: the longest five]
     #[arg(long, value_name = "TIME")]
     above: Option<Nanos>,
@@ -83,7 +87,7 @@ pub struct Args {
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["save", "time", "side", "stall", "confirm"])]
+    #[arg(conflicts_with_all = ["save", "time", "side", "sampler", "stall", "confirm"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -115,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.check_figure(recorded.guest.is_some() && recorded.joined().is_some())?;
         return args.show(&recorded, Report::of(&recorded, args.budget));
     }
-    let sides = args.side.sides(&args.lab)?;
+    let sides = Sides { sampler: args.sampler, ..args.side.sides(&args.lab)? };
     args.check_stall(sides)?;
     args.check_gaps(sides.guest)?;
     args.check_figure(sides.guest && sides.host)?;
@@ -170,13 +174,14 @@ impl Args {
     /// There are gaps only where a guest was asked.
     fn check_gaps(&self, guest: bool) -> Result<()> {
         if !guest {
-            refuse(&["above", "gaps"], "where no guest is asked: only its osnoise finds gaps")?;
+            let why = "where no guest is asked: only who samples there finds gaps";
+            refuse(&["above", "gaps", "sampler"], why)?;
         }
         let wanted = [("--budget", self.budget.is_some()), ("--rtla", self.rtla.is_some())];
         match wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {
             None => Ok(()),
             Some((option, _)) => Err(usage(format!(
-                "{option} is about gaps, which only osnoise in a guest finds\n\
+                "{option} is about gaps, which only who samples in a guest finds\n\
                  hint: record the guest's side, too"
             ))),
         }

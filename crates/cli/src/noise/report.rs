@@ -83,6 +83,7 @@ impl Report<'_> {
         pieces.push(self.much(recorded));
         if let Some(ledger) = &self.ledger {
             pieces.push(tables::parts(ledger, recorded.joined().is_some()).text());
+            pieces.extend(tables::program(ledger).map(|said| wrap(&said)));
             pieces.extend(tables::exits(ledger).map(|exits| wrap(&exits)));
             if let (Some(host), None) = (&recorded.host, recorded.joined()) {
                 pieces.push(tables::classes(&host.absences, window(host)).text());

@@ -31,6 +31,6 @@ impl SideChoice {
                  hint: give --side host for the VMs that run on it, --side guest if it is a VM",
             ));
         }
-        Ok(Sides { host: side != Side::Guest, guest: side != Side::Host })
+        Ok(Sides { host: side != Side::Guest, guest: side != Side::Host, sampler: None })
     }
 }

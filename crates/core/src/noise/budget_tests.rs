@@ -41,6 +41,8 @@ fn ledger(gaps: &[Vec<(usize, u64)>]) -> Ledger {
     };
     Ledger {
         window_ns: 1_000_000,
+        program: None,
+        has_steal: true,
         edges: Edges::default(),
         entries: gaps.iter().map(entry).collect(),
     }

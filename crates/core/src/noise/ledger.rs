@@ -9,8 +9,8 @@ use super::{
     parts::{Exits, Parts, Told},
     rank::{sources, Place, Source},
     recording::{
-        self, Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, OSNOISE_THRESHOLD,
-        TICK_NOHZ_IRQ_EXIT,
+        self, Absence, Disturbance, Gap, GuestNoise, HostNoise, Kind, SamplingProgram,
+        OSNOISE_THRESHOLD, TICK_NOHZ_IRQ_EXIT,
     },
 };
 use serde::Serialize;
@@ -178,6 +178,11 @@ fn is_scheduler(source: &Source) -> bool {
 pub struct Ledger {
     /// For how long it was recorded.
     pub window_ns: u64,
+    /// None: osnoise sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<SamplingProgram>,
+    /// Whether steal is told apart, by the host, or by the guest's own clock of it.
+    pub has_steal: bool,
     pub edges: Edges,
     pub entries: Vec<Entry>,
 }
@@ -233,9 +238,10 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
             if entry.parts.sum() > gap.ns {
                 entry = entry_since(gap, 0, &away);
             }
-            entries.push(match gap.told.filter(|_| host.is_none()) {
-                Some(told) => split(entry, told),
-                None => entry,
+            entries.push(match (host, gap.told, gap.stolen_ns) {
+                (None, Some(told), _) => split(entry, told),
+                (None, None, Some(ns)) => without_steal(entry, ns),
+                _ => entry,
             });
             told.push(gap.told);
         }
@@ -253,7 +259,9 @@ pub fn ledger(guest: &GuestNoise, host: Option<(&HostNoise, u32)>) -> Ledger {
         settle(entry, edges);
     }
     entries.sort_by_key(|entry| (entry.begin_ns, entry.cpu));
-    Ledger { window_ns, edges, entries }
+    let has_steal = host.is_some()
+        || guest.gaps.iter().any(|gap| gap.told.is_some() || gap.stolen_ns.is_some());
+    Ledger { window_ns, program: guest.program, has_steal, edges, entries }
 }
 
 /// With what came since so many ns before the gap.
@@ -345,6 +353,29 @@ fn split(mut entry: Entry, told: Told) -> Entry {
     let outside = outside.into_iter().filter(|(_, ns)| *ns > 0);
     entry.events.splice(0..0, outside.map(|(source, ns)| Event { source, ns }));
     Entry { parts, exits: Some(told.exits), ..entry }
+}
+
+/// The same where the guest's kernel has a clock of steal: that is taken from what is nobody's, and
+/// then from the longest, in which the vCPU must have been away.
+fn without_steal(mut entry: Entry, stolen_ns: u64) -> Entry {
+    let stolen = stolen_ns.min(entry.ns);
+    let mut left = stolen - stolen.min(entry.parts.rest);
+    entry.parts.rest -= stolen - left;
+    let mut longest: Vec<&mut Event> = entry.events.iter_mut().collect();
+    longest.sort_by_key(|event| std::cmp::Reverse(event.ns));
+    for event in longest {
+        let Source::Guest { kind, .. } = event.source else { continue };
+        let less = left.min(event.ns);
+        event.ns -= less;
+        *entry.parts.of(kind) -= less;
+        left -= less;
+    }
+    entry.parts.waited += stolen - left;
+    if entry.parts.waited > 0 {
+        let source = Source::Away { place: Place::Steal };
+        entry.events.insert(0, Event { source, ns: entry.parts.waited });
+    }
+    entry
 }
 
 /// Gives an exit for an NMI of the host's what would be unexplained, as far as the guest's kernel

@@ -58,7 +58,16 @@ fn host(absences: Vec<Absence>) -> HostNoise {
 
 fn gap(begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
     let interference = disturbances.len() as u32;
-    Gap { cpu: 0, begin_ns, ns, written_ns: 0, interference, disturbances, told: None }
+    Gap {
+        cpu: 0,
+        begin_ns,
+        ns,
+        written_ns: 0,
+        interference,
+        disturbances,
+        told: None,
+        stolen_ns: None,
+    }
 }
 
 fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
@@ -66,7 +75,7 @@ fn disturbed(kind: Kind, begin_ns: u64, end_ns: u64) -> Disturbance {
 }
 
 fn sampled(gaps: Vec<Gap>) -> GuestNoise {
-    GuestNoise { clock: clock(0), begin_ns: 0, end_ns: 1_000_000_000, gaps }
+    GuestNoise { clock: clock(0), begin_ns: 0, end_ns: 1_000_000_000, program: None, gaps }
 }
 
 fn account(gaps: Vec<Gap>, absences: Vec<Absence>) -> Ledger {
@@ -306,6 +315,30 @@ fn without_a_host_the_guest_s_kernel_says_what_it_was_told() {
     assert_eq!(book.unexplained(), 0);
 }
 
+/// Steal is in what nobody else has, and else in the longest, which the vCPU was away from.
+#[test]
+fn without_a_host_the_guest_s_own_clock_tells_of_steal() {
+    let came =
+        || vec![disturbed(Kind::Irq, 11_000, 12_000), disturbed(Kind::Thread, 13_000, 23_000)];
+    let of = |stolen_ns| {
+        let book = ledger(&sampled(vec![Gap { stolen_ns, ..gap(10_000, 16_000, came()) }]), None);
+        let Parts { irq, thread, waited, rest, .. } = book.entries[0].parts;
+        let events: u64 = book.entries[0].events.iter().map(|event| event.ns).sum();
+        assert_eq!((events, book.has_steal), (16_000, stolen_ns.is_some()));
+        [irq, thread, waited, rest]
+    };
+    assert_eq!(of(None), [1_000, 10_000, 0, 5_000]);
+    assert_eq!(of(Some(0)), [1_000, 10_000, 0, 5_000]);
+    assert_eq!(of(Some(3_000)), [1_000, 10_000, 3_000, 2_000]);
+    assert_eq!(of(Some(9_000)), [1_000, 6_000, 9_000, 0]);
+    assert_eq!(of(Some(99_000)), [0, 0, 16_000, 0]);
+    // What a host saw is more.
+    let guest = |stolen_ns| sampled(vec![Gap { stolen_ns, ..gap(10_000, 16_000, came()) }]);
+    let seen = host(vec![absence(13_500, [1_000, 0, 0, 4_000, 0])]);
+    let with = |guest| ledger(&guest, Some((&seen, PROCESS)));
+    assert_eq!(with(guest(Some(9_000))), with(guest(None)));
+}
+
 /// What a host saw is more.
 #[test]
 fn with_a_host_nothing_is_taken_from_what_it_told() {
@@ -527,6 +560,7 @@ proptest! {
     fn what_was_told_and_its_events_add_up_to_the_gap(
         parts in prop::array::uniform9(0u64..9_000),
         disturbances in prop::collection::vec((0usize..6, 0u64..60_000, 0u64..20_000), 0..6),
+        stolen_ns in prop::option::of(0u64..90_000),
     ) {
         let [nmi, irq, softirq, thread, kvm, vmm, blocked, waited, rest] = parts;
         let parts = Parts {
@@ -543,7 +577,10 @@ proptest! {
             })
             .collect();
         let told = Some(Told { exits: Exits { light: 1, ..Exits::default() }, parts });
-        let guest = sampled(vec![Gap { told, ..gap(3_000, parts.sum(), disturbances) }]);
+        // Half of the time nothing was told, but there is a clock of steal.
+        let told = told.filter(|_| nmi % 2 == 0);
+        let gap = Gap { told, stolen_ns, ..gap(3_000, parts.sum(), disturbances) };
+        let guest = sampled(vec![gap]);
         let entry = &ledger(&guest, None).entries[0];
         prop_assert_eq!(entry.parts.sum(), parts.sum());
         prop_assert_eq!(entry.events.iter().map(|event| event.ns).sum::<u64>(), parts.sum());

@@ -22,8 +22,8 @@ pub use ledger::{ledger, Edges, Entry, Event, Ledger};
 pub use parts::{Exits, Parts, Told};
 pub use rank::{by_source, host_sources, Place, Rank, Source};
 pub use recording::{
-    Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, TscOffset,
-    OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
+    Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, Sampler, SamplingProgram,
+    TscOffset, OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
 };
 pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};
 pub use stalls::{BadStalls, Found, Stalls};

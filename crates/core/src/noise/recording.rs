@@ -148,13 +148,16 @@ impl Absence {
     }
 }
 
-/// What a guest's osnoise saw.
+/// What a guest's sampler saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestNoise {
     pub clock: Clock,
-    /// From when to when osnoise sampled, by the guest's CLOCK_MONOTONIC.
+    /// From when to when it sampled, by the guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub end_ns: u64,
+    /// None: it was osnoise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<SamplingProgram>,
     pub gaps: Vec<Gap>,
 }
 
@@ -170,19 +173,42 @@ impl GuestNoise {
     }
 }
 
+/// Who finds the gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Sampler {
+    /// The kernel's tracer.
+    Osnoise,
+    /// A program in user space, which reads the TSC.
+    User,
+}
+
+/// What a program that sampled can say of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplingProgram {
+    /// From one reading of the TSC to the next: the mean.
+    pub reading_ns: u64,
+    /// What it takes at least to tell of a gap.  That is in no gap.
+    pub telling_ns: u64,
+    /// So much of its time it told of gaps, in millionths.
+    pub telling_ppm: u64,
+    /// Of its own.
+    pub page_faults: u64,
+}
+
 fn is_zero(ns: &u64) -> bool {
     *ns == 0
 }
 
-/// osnoise was away for longer than its threshold.
+/// A sampler was away for longer than its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     pub cpu: u32,
     /// The guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
     pub ns: u64,
-    /// osnoise wrote of the gap before that long ago.  What came meanwhile is of this gap, which is
-    /// longer for that; the writing is not, nor are ways out.
+    /// The sampler told of the gap before that long ago.  What came meanwhile is of this gap, which
+    /// is longer for that; the telling is not, nor are ways out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_ns: u64,
     /// How often the guest's kernel knows it was disturbed.  None at all: its osnoise calls the
@@ -192,6 +218,10 @@ pub struct Gap {
     /// None where no host tells the guest of its exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
+    /// Steal by the guest's own clock of it, since the gap before; of a program's gaps, where there
+    /// is such a clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_ns: Option<u64>,
 }
 
 /// The innermost first.

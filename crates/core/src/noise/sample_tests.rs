@@ -52,12 +52,21 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
         audit: Some(audit),
         absences,
     };
-    (GuestNoise { clock: clock(), begin_ns: 0, end_ns: SECOND, gaps }, host)
+    (GuestNoise { clock: clock(), begin_ns: 0, end_ns: SECOND, program: None, gaps }, host)
 }
 
 fn gap(cpu: u32, begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {
     let interference = disturbances.len() as u32;
-    Gap { cpu, begin_ns, ns, written_ns: 0, interference, disturbances, told: None }
+    Gap {
+        cpu,
+        begin_ns,
+        ns,
+        written_ns: 0,
+        interference,
+        disturbances,
+        told: None,
+        stolen_ns: None,
+    }
 }
 
 fn tick(begin_ns: u64) -> Disturbance {

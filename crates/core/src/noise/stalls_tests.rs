@@ -26,6 +26,7 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         interference: 0,
         disturbances: Vec::new(),
         told: None,
+        stolen_ns: None,
     };
     let absence = |&(begin_ns, ns): &(u64, u64)| Absence {
         process: PROCESS,
@@ -52,6 +53,7 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         clock: clock(0, 0),
         begin_ns: 0,
         end_ns: SECOND / 2,
+        program: None,
         gaps: gaps.iter().map(gap).collect(),
     };
     let host = HostNoise {

@@ -27,7 +27,11 @@ const WRITING: u64 = 10_000;
 
 /// In the order of the CPUs, and of time.  `splits` are what the kernel says of some gaps.
 pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
-    let Some(offset) = clocks_offset(records) else { return Vec::new() };
+    clocks_offset(records).map_or(Vec::new(), |offset| gather_at(records, splits, offset))
+}
+
+/// The same where it is known what CLOCK_MONOTONIC is ahead of the gaps' clock.
+pub fn gather_at(records: &[Noise], splits: &[Split], offset: u64) -> Vec<Gap> {
     let monotonic = |trace_ns: u64| trace_ns.wrapping_add(offset);
     let splits: HashMap<_, _> =
         splits.iter().map(|split| ((split.cpu, split.start), told(split))).collect();
@@ -46,7 +50,7 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
             .filter(|_| told.is_some())
             .map(|gap: &Gap| monotonic(record.start_ns).saturating_sub(gap.begin_ns + gap.ns))
             .filter(|ns| *ns <= WRITING)
-            .unwrap_or(0);
+            .unwrap_or(record.name_high);
         let end = record.start_ns.saturating_add(record.ns);
         let within = record.start_ns - written_ns..end;
         // Of what came before, some may have been too short for a gap.
@@ -88,6 +92,7 @@ pub fn gather(records: &[Noise], splits: &[Split]) -> Vec<Gap> {
             interference: record.number,
             disturbances,
             told,
+            stolen_ns: record.name_low.checked_sub(1),
         });
     }
     gaps.into_values().flatten().collect()

@@ -4,9 +4,9 @@
 //!
 //! bpf/osnoise.bpf.c makes a record of each; [`gather`] puts them together.
 
-mod gather;
-mod program;
-mod raw;
+pub(crate) mod gather;
+pub(crate) mod program;
+pub(crate) mod raw;
 
 use crate::{
     bpf::{self, Records},
@@ -65,6 +65,7 @@ impl Instrument for OsnoiseRecorder {
             clock,
             begin_ns: self.begun.ns + LEAD.as_nanos() as u64,
             end_ns: clock.end.ns,
+            program: None,
             gaps: gather(self.records.taken(), self.parts.taken()),
         };
         Ok(noise.cut(0, u64::MAX))
@@ -72,6 +73,11 @@ impl Instrument for OsnoiseRecorder {
 }
 
 impl OsnoiseRecorder {
+    /// Whether this kernel has the tracer.
+    pub(crate) fn can(tracefs: &Tracefs) -> bool {
+        program::is_there(tracefs)
+    }
+
     /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
         self.records.drain()?;

@@ -13,14 +13,18 @@ use paratick_core::noise::TICK_NOHZ_IRQ_EXIT;
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/osnoise.bpf.o"));
 
 /// Each has a BPF program of its name.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 5] = [
     "osnoise/nmi_noise",
     "osnoise/irq_noise",
     "osnoise/softirq_noise",
     "osnoise/thread_noise",
-    "osnoise/sample_threshold",
-    "rcu/rcu_utilization",
+    GAPS,
 ];
+
+const GAPS: &str = "osnoise/sample_threshold";
+
+/// The scheduler looks for another thread.
+const LOOK: &str = "rcu/rcu_utilization";
 
 /// Only where the series `noise` is; it is told where the host keeps a record of the guest's exits.
 const PARTS: &str = "osnoise/sample_parts";
@@ -65,32 +69,47 @@ const FIELDS: &[Field] = &[
 
 pub const WHAT: &str = "noise cannot be sampled";
 
+/// Whether this kernel has the tracer.
+pub fn is_there(tracefs: &Tracefs) -> bool {
+    tracefs.has(GAPS)
+}
+
 pub fn load(tracefs: &Tracefs) -> Result<Ebpf> {
-    if let Some(missing) = EVENTS.iter().find(|event| !tracefs.has(event)) {
+    if let Some(missing) = EVENTS.iter().chain([&LOOK]).find(|event| !tracefs.has(event)) {
         return Err(anyhow::anyhow!(
             "there is no tracepoint {missing}\n\
-             hint: the guest needs a kernel of 5.14 or newer with CONFIG_OSNOISE_TRACER"
+             hint: let a program sample (`paratick noise --sampler user`), or have a kernel of \
+             5.14 or newer with CONFIG_OSNOISE_TRACER"
         ))
         .context(WHAT);
     }
     let offsets = bpf::field_offsets(tracefs, FIELDS).context(WHAT)?;
     let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
-    if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
-        // Without it, some of the time of these CPUs stays unexplained.
-        bpf::probe_both_ends(&mut ebpf, TICK_NOHZ_IRQ_EXIT).ok();
-    }
+    attach_ways_out(tracefs, &mut ebpf)?;
     bpf::attach(&mut ebpf, EVENTS)?;
-    if tracefs.has(DEADLINE) {
-        bpf::attach(&mut ebpf, [DEADLINE])?;
-    }
-    if has_interrupt_threads() {
-        bpf::attach(&mut ebpf, [WAKE])?;
-    }
     if tracefs.has(PARTS) {
         check_parts(&tracefs.format(PARTS)?).context(WHAT)?;
         bpf::attach(&mut ebpf, [PARTS])?;
     }
     Ok(ebpf)
+}
+
+/// What bpf/gaps.h has: what no kernel tells apart from an interrupt, and looks of the scheduler's.
+pub fn attach_ways_out(tracefs: &Tracefs, ebpf: &mut Ebpf) -> Result<()> {
+    if has_nohz_full() && function_address(TICK_NOHZ_IRQ_EXIT)?.is_some() {
+        // Without it, some of the time of these CPUs stays unexplained.
+        bpf::probe_both_ends(ebpf, TICK_NOHZ_IRQ_EXIT).ok();
+    }
+    if tracefs.has(LOOK) {
+        bpf::attach(ebpf, [LOOK])?;
+    }
+    if tracefs.has(DEADLINE) {
+        bpf::attach(ebpf, [DEADLINE])?;
+    }
+    if has_interrupt_threads() {
+        bpf::attach(ebpf, [WAKE])?;
+    }
+    Ok(())
 }
 
 /// The kernel's fields are those that we know, one after the other.

@@ -16,7 +16,8 @@ const SHOWN: usize = 20;
 pub fn cpus(ledger: &Ledger) -> Table {
     let columns =
         ["CPU", "Gaps", "Noise", "CPU available", "Longest", "Unknown to guest", "Unexplained"];
-    let caption = format!("What osnoise found in {}", nanos(ledger.window_ns));
+    let who = if ledger.program.is_some() { "a program that samples" } else { "osnoise" };
+    let caption = format!("What {who} found in {}", nanos(ledger.window_ns));
     let mut table = Table::new(caption, columns);
     let mut cpus: Vec<u32> = ledger.entries.iter().map(|entry| entry.cpu).collect();
     cpus.sort_unstable();
@@ -55,7 +56,8 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     let told = ledger.exits().is_some();
     for (name, ns) in Parts::NAMES.into_iter().zip(sum.all()) {
         let shown = match name {
-            "KVM" | "VMM" | "blocked" | "steal" | "host's interrupts" => with_host || told,
+            "steal" => ledger.has_steal,
+            "KVM" | "VMM" | "blocked" | "host's interrupts" => with_host || told,
             _ => true,
         };
         if shown {
@@ -64,6 +66,10 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
     }
     table.note("The parts are disjoint, and add up to the noise to the nanosecond.");
     table.note(match (with_host, told) {
+        (false, false) if ledger.program.is_some() => {
+            "Rest: exits, hardware, steal if it has no row, and the ways into the kernel and back. \
+             Only the host can tell them apart."
+        }
         (true, _) => "Rest: what no tracepoint sees, such as the world switches themselves.",
         (false, true) => {
             "As the host told the guest's kernel. KVM: with the world switches. Host's interrupts: \
@@ -76,6 +82,29 @@ pub fn parts(ledger: &Ledger, with_host: bool) -> Table {
         }
     });
     table
+}
+
+/// What a program that sampled, and not osnoise, cannot know, and what it costs.
+pub fn program(ledger: &Ledger) -> Option<String> {
+    let program = ledger.program?;
+    let steal = match ledger.has_steal {
+        true => "",
+        false => {
+            " Steal is not told apart: the kernel has no such clock, or no CONFIG_KALLSYMS_ALL to \
+             say where it is."
+        }
+    };
+    Some(format!(
+        "A program in user space sampled: it reads the TSC every {}. The ways into the kernel and \
+         back, and what the kernel does on them, are part of each gap. It is a task as any other, \
+         and had {} of its own. To tell of a gap takes {} or more, {} of its time. It does not \
+         look then: of what comes meanwhile only what the kernel's tracepoints tell of is \
+         known.{steal}",
+        nanos(program.reading_ns),
+        number::plural(program.page_faults as usize, "page fault"),
+        nanos(program.telling_ns),
+        percent(program.telling_ppm as f64 / 1e6),
+    ))
 }
 
 /// How many exits the gaps had, where the guest's kernel was told.

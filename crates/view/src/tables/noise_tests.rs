@@ -5,7 +5,7 @@ use paratick_core::{
     cause::Cause,
     noise::{
         budget as plan, by_source, host_sources, ledger, Clock, Disturbance, Exits, Gap,
-        GuestNoise, HostNoise, Instant, Kind, Knob, Told, TscOffset,
+        GuestNoise, HostNoise, Instant, Kind, Knob, SamplingProgram, Told, TscOffset,
     },
 };
 
@@ -26,6 +26,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         interference: disturbances.len() as u32,
         disturbances,
         told: None,
+        stolen_ns: None,
     };
     let gaps = vec![
         gap(0, 100_000, 7_000, vec![tick]),
@@ -70,7 +71,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         audit: None,
         absences,
     };
-    (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, gaps }, host)
+    (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, program: None, gaps }, host)
 }
 
 #[test]
@@ -106,6 +107,32 @@ fn a_guest_alone_shows_what_its_kernel_was_told() {
     ];
     assert_eq!(super::exits(&stock), None);
     insta::assert_snapshot!(text.join("\n"));
+}
+
+/// What it cannot know is said.
+#[test]
+fn a_program_that_samples_says_what_it_is() {
+    let (mut guest, _) = recorded();
+    guest.program = Some(SamplingProgram {
+        reading_ns: 21,
+        telling_ns: 1_900,
+        telling_ppm: 1_234,
+        page_faults: 1,
+    });
+    let without = ledger(&guest, None);
+    guest.gaps[1].stolen_ns = Some(33_000);
+    let book = ledger(&guest, None);
+    let said = super::program(&book).unwrap();
+    for part in ["every 21 ns", "1 page fault of its own", "takes 1.90 µs or more, 0.12 %"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(cpus(&book).text().starts_with("What a program that samples found"));
+    // Steal has a row where the kernel has its clock, and else that is said.
+    let has_row = |ledger| parts_of(ledger).text().contains("\nsteal ");
+    assert!(has_row(&book) && !said.contains("not told apart"), "{said}");
+    let said = super::program(&without).unwrap();
+    assert!(!has_row(&without) && said.contains("Steal is not told apart"), "{said}");
+    assert!(chain(&book.entries[1]).contains("steal 33.0 µs"), "{}", chain(&book.entries[1]));
 }
 
 fn parts_of(ledger: &Ledger) -> Table {
