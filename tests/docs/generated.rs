@@ -8,7 +8,7 @@ use crate::{
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
     catalogue::programs,
-    mode::{Mode, Polling, TickMode, POLLINGS},
+    mode::{Polling, TickMode, POLLINGS},
     results::Figure,
     workload::WORKLOADS,
 };
