@@ -140,7 +140,7 @@ fn each_of_two_vms_is_shown_alone_and_as_kvm_counts_it() {
             );
             let before = format!("kill -STOP {process}; sleep 0.2; kill -0 {process}");
             run(&host, &before);
-            let seen = counted(&host, "", &format!("--vm {process} --for 2s"), &stop);
+            let seen = counted(&host, "", &format!("--vm {process} --for 4s"), &stop);
             run(&host, &format!("kill -CONT {process}"));
             seen
         };
