@@ -72,7 +72,7 @@ fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
 #[test]
 fn who_wakes_a_guest_is_named_with_its_exits() {
     compile(PROGRAM, TICKER);
-    for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick")] {
+    for (image, mode) in [(base_kernel(), "tickless"), (kernel(), "paratick+nopoll")] {
         let (host, guest) = pair(host_spec(image.clone(), 2, &[]), image, 2, mode, &[]);
         let Found { offenders, .. } = recorded(&host, &guest, &[TICKER, "50000000", "1"], None);
         let ticker = of_program(&offenders, "ticker");
@@ -101,7 +101,7 @@ fn who_wakes_a_guest_is_named_with_its_exits() {
 #[test]
 fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
     compile(PROGRAM, TICKER);
-    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick", &[]);
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 2, "paratick+nopoll", &[]);
     let argv = [TICKER, "50000000", "1", "pass"];
     let Found { offenders, .. } = recorded(&host, &guest, &argv, None);
     let ticker = of_program(&offenders, "ticker");
@@ -120,7 +120,7 @@ fn a_wake_up_that_is_passed_on_is_charged_to_who_began_it() {
 fn what_slack_saves_is_predicted() {
     compile(PROGRAM, TICKER);
     let spec = host_spec(kernel(), 2, &[]);
-    for mode in ["tickless", "paratick"] {
+    for mode in ["tickless", "paratick+nopoll"] {
         let found = |slack| {
             let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
             // The same slack that programs have: 50 us.
@@ -167,8 +167,8 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     // kcompactd may have set its last timer before.
     assert!(after <= 10, "{after}");
 
-    let with = found("paratick", &[], &[]);
-    let trial = Trial::predict(&now.woken, &now.rounds, &["mode:paratick".parse().unwrap()]);
+    let with = found("paratick+nopoll", &[], &[]);
+    let trial = Trial::predict(&now.woken, &now.rounds, &["mode:paratick+nopoll".parse().unwrap()]);
     let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits());
     println!("{trial:?}; counted {counted}");
     assert!(counted * 2 < trial.exits, "{trial:?}");

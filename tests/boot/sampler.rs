@@ -106,11 +106,11 @@ fn who_takes_a_cpu_is_known_without_osnoise() {
     host.shutdown().unwrap();
 }
 
-/// One after the other, on the same CPU of the same guest.
+/// In a guest each, from the same snapshot.
 #[test]
 fn a_program_finds_what_osnoise_finds() {
-    let (host, guest) = quiet_pair_of([kernel(), kernel()], 1, "tickless", None);
     let found = [Sampler::Osnoise, Sampler::User].map(|sampler| {
+        let (host, guest) = quiet_pair_of([kernel(), kernel()], 1, "tickless", None);
         let sides = Sides { sampler: Some(sampler), ..Sides::BOTH };
         let recorded = record(&host, &guest, sides, Duration::from_secs(2), PATIENCE).unwrap();
         let (seen, process) = recorded.joined().unwrap();
@@ -118,6 +118,8 @@ fn a_program_finds_what_osnoise_finds() {
         let long = |least: u64| book.entries.iter().filter(|entry| entry.ns >= least).count();
         println!("{sampler:?}: {} ns, {:?}", book.noise_ns(), book.parts());
         assert!(book.unexplained() * 100 <= book.entries.len(), "{}", book.unexplained());
+        guest.shutdown().unwrap();
+        host.shutdown().unwrap();
         ([1_000, 2_000, 4_000].map(long), book.noise_ns())
     });
     println!("gaps of 1, 2 and 4 us or more, and their time: {found:?}");
@@ -126,8 +128,6 @@ fn a_program_finds_what_osnoise_finds() {
         assert!(theirs > 500 && its.abs_diff(theirs) * 50 <= theirs, "{program:?} of {osnoise:?}");
     }
     assert!(of_program.abs_diff(of_osnoise) * 10 <= of_osnoise, "{of_program} of {of_osnoise}");
-    guest.shutdown().unwrap();
-    host.shutdown().unwrap();
 }
 
 /// Asked for it, a kernel with osnoise is sampled by a program all the same.
