@@ -161,13 +161,13 @@ int irq_handler_entry(void *ctx)
 	__u64 name[2] = {};
 
 	if (!cpu)
-		return 0;
+		return RECORD_TOO;
 	/* The low half of a __data_loc is where the text begins. */
 	bpf_probe_read_kernel(name, sizeof(name), ctx + (field_u32(ctx, irq_name_at) & 0xffff));
 	cpu->irq_name[0] = name[0];
 	cpu->irq_name[1] = name[1];
 	begins(&cpu->irq);
-	return 0;
+	return RECORD_TOO;
 }
 
 /* Its first argument is the number. */
@@ -226,7 +226,7 @@ int sched_switch(void *ctx)
 	struct here *cpu = bpf_map_lookup_elem(&here, &slot);
 
 	if (!cpu)
-		return 0;
+		return RECORD_TOO;
 	noise.number = cpu->pid;
 	noise.name_low = cpu->comm[0];
 	noise.name_high = cpu->comm[1];
@@ -239,5 +239,5 @@ int sched_switch(void *ctx)
 		cpu->comm[1] = field_u64(ctx, next_comm_at + 8);
 		begins(&cpu->thread);
 	}
-	return 0;
+	return RECORD_TOO;
 }

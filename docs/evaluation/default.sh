@@ -41,8 +41,8 @@ kill $(cat /tmp/mc.pid)' "$@"
 seq 300 | sed 's/.*/insert into t values(&);/'; echo 'commit; select sum(a) from t;'
 } | sqlite3 /tmp/sq.\$\$.\$i & done; wait; rm /tmp/sq.*" "$@"
 	set -- --program 'java=java -XX:+UseSerialGC -Xshare:auto -version' "$@"
-	set -- --program "makej=seq 40 | sed 's/.*/all: t&\\nt&:; @i=0; while [ \$\$i -lt 200 ]; do \
-i=\$\$((i+1)); done; ls \\/ >\\/dev\\/null/' | make -s -f - -j{threads} all" "$@"
+	set -- --program "makej=seq 40 | sed 's/.*/all: t&\\nt&:; @i=0; while [ \$\$i -lt 200 ]; \
+do i=\$\$((i+1)); done; ls \\/ >\\/dev\\/null/' | make -s -f - -j{threads} all" "$@"
 	set -- --program 'cyclic=cyclictest -t {threads} -i 1000 -l 100 -q -m \
 --latency=1000000' "$@"
 	set -- --program 'cyclic100=cyclictest -t {threads} -i 100 -d 0 -l 500 -q \
