@@ -15,12 +15,8 @@ dpkg-deb -x linux-source-6.12_*.deb .
 tar -xf usr/src/linux-source-6.12.tar.xz linux-source-6.12/kernel/events/core.c \
 	linux-source-6.12/kernel/trace/bpf_trace.c
 cd linux-source-6.12/kernel
-found=$(grep -h -A 3 '!trace_call_bpf(call, raw_data)' events/core.c
-	grep -h -A 1 'ret = bpf_prog_run_array(' trace/bpf_trace.c)
-echo "$found"
-[ "$found" = "		if (!trace_call_bpf(call, raw_data) || hlist_empty(head)) {
-			perf_swevent_put_recursion_context(rctx);
-			return;
-		}
-	ret = bpf_prog_run_array(rcu_dereference(call->prog_array),
-				 ctx, bpf_prog_run);" ]
+# Where the programs' result skips the event, and that all of a tracepoint's programs are asked.
+skips=$(grep -c 'if (!trace_call_bpf(.*hlist_empty(' events/core.c)
+asked=$(sed -n '/^unsigned int trace_call_bpf/,/^}/p' trace/bpf_trace.c | grep -c 'prog_run_array')
+echo "skips $skips, asks all $asked"
+[ "$skips $asked" = "1 1" ]

@@ -34,7 +34,7 @@ const OF_A_GUEST: &[&str] = &[
 #[derive(Args, Clone)]
 pub struct LabOptions {
     /// Tick mode of the guest: periodic, tickless, tickless-stop, paratick-paper, paratick-ticks,
-    /// paratick or paratick+coalesce, each also with +poll or +learn
+    /// paratick or paratick+coalesce, each also with +nopoll, +poll or +learn
     #[arg(long, default_value = "paratick")]
     pub mode: Mode,
     #[command(flatten)]
