@@ -79,7 +79,7 @@ fn block(name: &str) -> Option<(&'static str, String)> {
     let plain = BLOCKS.iter().find(|(known, _)| *known == name);
     let plain = plain.map(|(name, render)| (*name, render()));
     let topic = || schema::TOPICS.iter().find(|(known, _)| *known == name);
-    plain.or_else(|| topic().map(|(name, types)| (*name, schema::tables(types))))
+    plain.or_else(|| topic().map(|(name, types)| (*name, schema::lists(types))))
 }
 
 fn modes() -> String {
@@ -368,7 +368,7 @@ pub fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
 }
 
 /// An item of a list, its further lines indented.
-fn wrapped(item: &str) -> String {
+pub fn wrapped(item: &str) -> String {
     let mut lines = vec![String::new()];
     for word in item.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");

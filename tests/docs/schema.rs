@@ -2,11 +2,11 @@
 //! docs/results.md and a part of docs/timeline.md, made of the schema of results files
 //! (crates/core/src/results/schema.rs).
 
-use crate::{files, generated::table};
+use crate::{files, generated::wrapped};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where each type has its table.
+/// Where each type has its list.
 pub const TOPICS: [(&str, &[&str]); 9] = [
     ("results-file", &["Results", "Problem", "Boot", "Fault", "Doing"]),
     (
@@ -27,8 +27,6 @@ pub const TOPICS: [(&str, &[&str]); 9] = [
 /// docs/measuring.md has what there is.
 const ELSEWHERE: [&str; 1] = ["Cause"];
 
-const FIELDS: &str = "| field | type | meaning |\n|---|---|---|";
-
 fn types() -> BTreeMap<String, Value> {
     let mut root: Value =
         serde_json::from_str(&files::read("docs/results.schema.json")).expect("a schema");
@@ -39,32 +37,25 @@ fn types() -> BTreeMap<String, Value> {
     all
 }
 
-/// What the types consist of.
-pub fn tables(names: &[&str]) -> String {
+/// What the types consist of, each as a list.
+pub fn lists(names: &[&str]) -> String {
     let all = types();
     let parts = names.iter().map(|name| {
         let schema = all.get(*name).unwrap_or_else(|| panic!("no type {name} is written"));
-        format!("### {name}\n\n{}\n\n{}", told(name, schema), rows(name, schema))
+        format!("**{name}**: {}\n\n{}", told(name, schema), items(name, schema).join("\n"))
     });
     parts.collect::<Vec<_>>().join("\n\n")
 }
 
-fn rows(name: &str, schema: &Value) -> String {
-    let variants = schema["oneOf"].as_array();
-    let is_words = |all: &Vec<Value>| all.iter().all(|one| one["type"] == "string");
-    match variants {
-        Some(all) if is_words(all) => {
-            let row = |one: &Value| (told(name, one), word(one));
-            let rows = all.iter().map(row).map(|(about, word)| format!("| {word} | {about} |"));
-            table("| word | meaning |\n|---|---|", rows)
-        }
-        Some(all) => {
-            let own = fields(name, schema).into_iter().map(|row| format!("| {row}"));
-            let rows = own.chain(all.iter().flat_map(|one| variant(name, one)));
-            table("| variant | field | type | meaning |\n|---|---|---|---|", rows)
-        }
-        None => table(FIELDS, fields(name, schema).into_iter()),
-    }
+/// The fields, then the variants, each with its own fields.
+fn items(name: &str, schema: &Value) -> Vec<String> {
+    let variants = schema["oneOf"].as_array().into_iter().flatten();
+    let variants = variants.flat_map(|one| variant(name, one));
+    fields(name, schema).into_iter().chain(variants).collect()
+}
+
+fn item(what: &str, about: &str) -> String {
+    wrapped(&format!("* {what}: {about}"))
 }
 
 fn word(schema: &Value) -> String {
@@ -75,16 +66,15 @@ fn word(schema: &Value) -> String {
 fn variant(name: &str, schema: &Value) -> Vec<String> {
     let about = told(name, schema);
     let Some(all) = schema["properties"].as_object() else {
-        return vec![format!("| {} | | | {about} |", word(schema))];
+        return vec![item(&word(schema), &about)];
     };
     let tag = all.iter().find(|(_, of)| of.get("const").is_some());
     match (tag, all.iter().next()) {
         (Some((tag, of)), _) => {
-            let its = fields(name, schema).into_iter().map(|row| format!("| {row}"));
-            let first = format!("| `{tag}`: {} | | | {about} |", word(of));
-            [first].into_iter().chain(its).collect()
+            let own = fields(name, schema).into_iter().map(|field| format!("  {field}"));
+            [item(&format!("`{tag}` = {}", word(of)), &about)].into_iter().chain(own).collect()
         }
-        (None, Some((field, of))) => vec![format!("| | `{field}` | {} | {about} |", kind(of))],
+        (None, Some((field, of))) => vec![item(&format!("`{field}` ({})", kind(of)), &about)],
         (None, None) => panic!("a variant of {name} has nothing"),
     }
 }
@@ -103,7 +93,10 @@ fn fields(name: &str, schema: &Value) -> Vec<String> {
             false => "*",
         };
         let about = told(&format!("{name}.{key}"), of);
-        format!("| `{key}` | {}{sign} | {about} |", kind(of))
+        match kind(of).as_str() {
+            "number" => item(&format!("`{key}`{sign}"), &about),
+            kind => item(&format!("`{key}` ({kind}{sign})"), &about),
+        }
     };
     let is_tag = |key: &&&str| all[**key].get("const").is_some();
     let first = required.iter().filter(|key| !is_tag(key)).map(|key| row(key, true));
@@ -133,7 +126,7 @@ fn kind(schema: &Value) -> String {
     let first = schema["type"].as_array().and_then(|all| all.first());
     match first.unwrap_or(&schema["type"]).as_str() {
         Some("integer" | "number") => "number".into(),
-        Some("array") => format!("list of {}", kind(&schema["items"])),
+        Some("array") => format!("{}[]", kind(&schema["items"])),
         Some("object") => {
             let keys = ["additionalProperties", "patternProperties", "properties"];
             let of = keys.iter().map(|keys| &schema[keys]).find(|of| of.is_object());
@@ -142,7 +135,7 @@ fn kind(schema: &Value) -> String {
             // Else there is one for each key.
             let each = || of.as_object().and_then(|all| all.values().next());
             let value = if is_type { of } else { each().expect("a map has values") };
-            format!("map of {}", kind(value))
+            format!("{{{}}}", kind(value))
         }
         Some(plain) => plain.into(),
         None => panic!("a type that has no name here: {schema}"),
@@ -150,11 +143,11 @@ fn kind(schema: &Value) -> String {
 }
 
 #[test]
-fn every_type_of_a_results_file_has_its_table() {
+fn every_type_of_a_results_file_has_its_list() {
     let mut left = types();
     for name in TOPICS.iter().flat_map(|(_, names)| *names).chain(&ELSEWHERE) {
-        assert!(left.remove(*name).is_some(), "no type {name} is written, or it has two tables");
+        assert!(left.remove(*name).is_some(), "no type {name} is written, or it has two lists");
     }
     let left: Vec<_> = left.keys().collect();
-    assert!(left.is_empty(), "in no table: {left:?}");
+    assert!(left.is_empty(), "in no list: {left:?}");
 }
