@@ -68,28 +68,22 @@ pub fn items(paper: &str) -> String {
     let files = files::all();
     let rows = papers().remove(paper).unwrap_or_else(|| panic!("{DATA}: no {paper}"));
     let rows = rows.into_iter().map(|item| {
-        let links: Vec<_> = item.measured.iter().map(|link| titled(link, &files)).collect();
-        let or_none = |text: String| if text.is_empty() { "–".to_string() } else { text };
-        let cells = [
-            item.id,
-            item.item,
-            item.state.to_string(),
-            or_none(item.place),
-            or_none(links.join(", ")),
-            or_none(item.printed),
-            filled(&item.ours),
-        ];
+        let links: Vec<_> = item.measured.iter().map(|link| named(link, &files)).collect();
+        let links =
+            if links.is_empty() { links.join("") } else { format!(" ({})", links.join(", ")) };
+        let ours = filled(&item.ours) + &links;
+        let cells = [item.item, item.state.to_string(), item.place, item.printed, ours];
         format!("| {} |", cells.join(" | "))
     });
-    let head = "| | the paper has | state | where | measured | printed | ours, or why not |";
-    table(&format!("{head}\n|---|---|---|---|---|---|---|"), rows)
+    let head = "| the paper has | state | where | printed | ours, or why not (measured where) |";
+    table(&format!("{head}\n|---|---|---|---|---|"), rows)
 }
 
-/// The link with the heading as its text, else with the name of the file.
-fn titled(link: &str, files: &[File]) -> String {
-    let (file, heading) = target(link, files);
-    let title = heading.map_or(file.path.as_str(), |line| line.trim_start_matches('#').trim());
-    format!("[{}]({link})", title.replace('`', ""))
+/// The link, if it leads somewhere, with the name of the page as its text.
+fn named(link: &str, files: &[File]) -> String {
+    let (file, _) = target(link, files);
+    let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".md");
+    format!("[{}]({link})", name.trim_start_matches("2026-11-"))
 }
 
 fn target<'a>(link: &str, files: &'a [File]) -> (&'a File, Option<&'a str>) {

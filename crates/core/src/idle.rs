@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the guest's kernel decided when vCPUs went idle, in one run of a workload.
+/// What the guest's kernel decided when vCPUs went idle, in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IdleEntries {
@@ -12,7 +12,7 @@ pub struct IdleEntries {
     ///
     /// To stop the tick or keep it (`tick_nohz_next_event()`).
     pub decisions: u64,
-    /// Of these: it kept the tick; the next event is due within its period.
+    /// Of these it kept the tick: the next event is near.
     pub kept: u64,
     /// Of `decisions`: callbacks waited for RCU (`rcu_needs_cpu()`).
     ///

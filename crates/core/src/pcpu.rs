@@ -18,7 +18,7 @@ pub struct Pcpus {
 pub struct Pcpu {
     /// How often it left idle (`power:cpu_idle`).
     pub wake_ups: u64,
-    /// Timers of vCPUs that expired on it; several may in one interrupt.
+    /// Timers of vCPUs that expired on it.
     pub vcpu_timers: u64,
     /// By the names of `/proc/interrupts`; `device`: of all devices.
     pub interrupts: BTreeMap<Interrupt, u64>,

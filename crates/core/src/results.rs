@@ -50,14 +50,14 @@ pub const SCHEMA: &str = "paratick-results/4";
 pub struct Results {
     /// Name and version of the format: `paratick-results/4`.
     pub schema: String,
-    /// Version of the program that wrote the file.
+    /// Of the program that wrote the file.
     pub tool_version: String,
     /// Which bench: `quick`, `table1`, `io`, … as in `paratick bench`.
     pub bench: String,
-    /// The command line that made it; empty: it was not recorded.
+    /// The command line that made it; empty: not recorded.
     #[serde(default)]
     pub command: Vec<String>,
-    /// When the bench began: RFC 3339, UTC.
+    /// RFC 3339, UTC.
     pub started: String,
     /// What was to be measured.
     pub plan: Plan,
@@ -72,7 +72,7 @@ pub struct Results {
     pub problems: Vec<Problem>,
 }
 
-/// One workload on one subject: all that instruments read of it.
+/// One workload on one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
@@ -82,7 +82,7 @@ pub struct Cell {
     pub vcpus: u32,
     /// In which mode the guest ran, and on what host.
     pub subject: Subject,
-    /// Units of work of one run, all guests together, as the workload says.
+    /// Units of work of one run, all guests together.
     pub work: u64,
     /// What a unit of work is, in the plural.
     pub unit: String,
@@ -99,22 +99,22 @@ pub struct Readings {
     /// What was counted in every run.
     #[serde(default)]
     pub exits: Exits,
-    /// Why the kernel kept its tick when a vCPU went idle.
+    /// Why the kernel kept its tick.
     ///
     /// In a run that is none of the samples: to count it takes time.
     pub idle: Option<IdleEntries>,
     /// One idle cycle, from a trace.
     pub cycle: Option<IdleCycle>,
-    /// How vCPUs halted, in a run that is none of the samples.
+    /// How vCPUs halted, in a run of its own.
     pub halts: Option<RunHalts>,
-    /// How long a run took on the host itself, without any guest.
+    /// A run on the host, without any guest.
     ///
     /// On the pCPUs of the guests' vCPUs; for one subject of each of the host's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_ns: Option<u64>,
 }
 
-/// What was counted in every run, and what follows from it.
+/// Counts of every run, and what follows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Exits {

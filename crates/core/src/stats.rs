@@ -96,7 +96,7 @@ impl Verdict {
     }
 }
 
-/// One mode against another: the ratio of their medians with its interval.
+/// The ratio of two modes' medians.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
@@ -106,7 +106,7 @@ pub struct Comparison {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Samples of the mode, in the rounds that both have.
+    /// Of the mode, in rounds that both have.
     pub samples: u32,
     /// The same of the baseline.
     pub baseline_samples: u32,

@@ -9,7 +9,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The vCPUs' halts, as the host saw them, in one run of a workload.
+/// The vCPUs' halts, as the host saw them, in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunHalts {
@@ -23,7 +23,7 @@ pub struct RunHalts {
     pub half_ns: Option<u64>,
     /// The same of 90 %.
     pub nine_tenths_ns: Option<u64>,
-    /// From being woken to the end, in half at most; `null`: few blocks.
+    /// From being woken to the end, in half at most.
     pub wake_up_ns: Option<u32>,
 }
 

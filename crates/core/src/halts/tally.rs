@@ -29,7 +29,7 @@ pub struct Tally {
     pub halted_ns: u64,
     /// Polled.
     pub polled_ns: u64,
-    /// Polled in halts that blocked all the same.
+    /// Polled in halts that blocked.
     pub wasted_ns: u64,
     /// How often vCPU threads were switched out; a replay knows none.
     pub switches: u64,

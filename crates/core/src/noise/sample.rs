@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// So many moments of a sample's window are kept, each as long as the others.
 pub const MOMENTS: u64 = 50;
 
-/// What a recording of noise came to, of the guest's CPUs that sampled.
+/// A recording of noise, of the CPUs that sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NoiseSample {
@@ -31,7 +31,7 @@ pub struct NoiseSample {
     pub parts: Parts,
     /// The longest gap.
     pub longest_ns: u64,
-    /// Gaps that the guest's own osnoise calls hardware noise.
+    /// Gaps that osnoise calls hardware noise.
     pub unknown_to_guest: u64,
     /// Gaps that neither side explains.
     pub unexplained: u64,
@@ -47,7 +47,7 @@ pub struct NoiseSample {
     pub by_cause: BTreeMap<Cause, u64>,
     /// The guest's own timer interrupts in the gaps.
     pub guest_ticks: u64,
-    /// How often whom the host ran instead.
+    /// By name: how often the host ran it instead.
     pub preemptions: BTreeMap<String, u64>,
     /// Of all vCPUs.
     pub audit: Audited,
@@ -55,7 +55,7 @@ pub struct NoiseSample {
     pub moments: Vec<Moment>,
 }
 
-/// Three counts of the exits in a part of the recording.
+/// Exits in a part of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Audited {

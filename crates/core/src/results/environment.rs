@@ -5,7 +5,7 @@ use crate::units::Hz;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the numbers depend on, besides the workload and the subject.
+/// What the numbers depend on, besides workload and subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Environment {
@@ -25,7 +25,7 @@ pub struct Environment {
     pub qemu_command_lines: QemuCommandLines,
     /// Where the bench was started.
     pub machine: Machine,
-    /// Versions of the packages with measured programs, by name.
+    /// Versions of packages with measured programs.
     ///
     /// Empty: there are none, or they are not known.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct Configuration {
     pub host_kernel_sha256: String,
     /// Ticks a second of the guests' scheduler (CONFIG_HZ).
     pub hz: Option<Hz>,
-    /// The same of the host's; `null`: not known, as in older files.
+    /// The same of the host's.
     #[serde(default)]
     pub host_hz: Option<Hz>,
     /// Options set in the guests' kernel, without `CONFIG_`.
@@ -58,7 +58,7 @@ pub struct Configuration {
     pub host_cpus: u32,
     /// Memory of the host.
     pub host_memory_bytes: u64,
-    /// The machine itself was the host: nothing was emulated.
+    /// The machine was the host.
     pub host_is_machine: bool,
     /// `tcg` (emulation) or `kvm`; `null`: the machine is the host.
     pub accelerator: Option<String>,
@@ -66,9 +66,9 @@ pub struct Configuration {
     ///
     /// Summed over all CPUs, unless they share it.
     pub ns_per_instruction: Option<u32>,
-    /// What the emulator charges for a world switch; `null`: nothing.
+    /// What the emulator charges for a world switch.
     pub exit_cost_ns: Option<u32>,
-    /// CPUs that run at once share virtual time between them.
+    /// CPUs that run at once share virtual time.
     ///
     /// As if they ran in parallel.
     #[serde(default)]

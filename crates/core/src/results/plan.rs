@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// vCPUs of each guest.
     pub vcpus: u32,
-    /// Guests that run side by side, all alike.
+    /// Guests side by side, all alike.
     ///
     /// A sample holds what they did together.
     #[serde(default = "one")]
@@ -22,29 +22,29 @@ pub struct Plan {
     pub subjects: Vec<Subject>,
     /// What each of them runs.
     pub workloads: Vec<PlannedWorkload>,
-    /// In each a fresh guest is booted for every subject, in turn.
+    /// In each a guest is booted for every subject.
     ///
     /// Grows while intervals are too wide.
     pub rounds: u32,
-    /// How far `rounds` may grow; `null`: not at all.
+    /// How far `rounds` may grow.
     pub rounds_at_most: Option<u32>,
-    /// How narrow the ratios' intervals shall be: half width / ratio.
+    /// Half width / ratio that intervals shall have.
     ///
     /// Of the exits.
     pub precision: Option<f64>,
-    /// How often each workload runs in each guest.
+    /// Runs of each workload in each guest.
     pub repeats: u32,
-    /// Idle entries are counted, in the first guest of `tickless-stop`.
+    /// The first guest of `tickless-stop` counts idle entries.
     ///
     /// In one more run of each workload.
     #[serde(default)]
     pub idle_entries: bool,
-    /// Halts are recorded, in the first guest of every subject.
+    /// The first guest of every subject records halts.
     ///
     /// In one more run of each workload.
     #[serde(default)]
     pub halts: bool,
-    /// A sample is one window of all guests and of the host's CPUs.
+    /// A sample is one window of all guests.
     ///
     /// The workload runs in the first guest alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -64,21 +64,21 @@ pub struct Plan {
     /// The timer of the lab's kernel that samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Sampler>,
-    /// It is about who balances load for idle CPUs.
+    /// Who balances load for idle CPUs is measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub balances: bool,
-    /// The policy of the lab's kernel, where ticks stop.
+    /// The lab's policy, where ticks stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balancing: Option<Balancing>,
-    /// What wakes each guest is recorded, after the last run.
+    /// Wake-ups are recorded after the last run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_wakeups: bool,
-    /// How late timers are is recorded, after the last run.
+    /// Lateness is recorded after the last run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records_lateness: bool,
 }
 
-/// A timer on each CPU that expires again and again (kernel/series/lab).
+/// A timer on each CPU that expires again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sampler {
@@ -123,11 +123,11 @@ impl Plan {
 pub struct PlannedWorkload {
     /// Its name.
     pub workload: String,
-    /// How many units of work one run does.
+    /// Units of work of one run.
     pub work: u64,
     /// What one unit is, in the plural.
     pub unit: String,
-    /// What runs; `null`: the agent's own workload of this name.
+    /// What runs; `null`: the agent's own workload.
     pub program: Option<Program>,
 }
 
@@ -153,7 +153,7 @@ impl PlannedWorkload {
 pub struct Program {
     /// For `sh -c`, with the number of threads put in.
     pub command: String,
-    /// Makes its input, before the first sample, outside all windows.
+    /// Makes its input, outside all windows.
     pub prepare: Option<String>,
     /// The paper's workload in whose place it runs.
     pub stands_for: Option<String>,

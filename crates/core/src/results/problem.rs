@@ -25,17 +25,17 @@ pub struct Problem {
     pub fault: Fault,
 }
 
-/// What can go wrong; in a sample: why it is not to be trusted.
+/// What can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Fault {
-    /// It, or its host, is of no use: none of its runs count.
+    /// It, or its host, is of no use: no run counts.
     Guest {
         /// The reason.
         why: String,
     },
-    /// One workload failed while the guest went on.
+    /// One workload failed, the guest went on.
     Workload {
         /// Which one.
         workload: String,
@@ -44,7 +44,7 @@ pub enum Fault {
         /// The reason.
         why: String,
     },
-    /// The last guests all failed, so the rest were not tried.
+    /// The last guests failed, so others were not tried.
     GivenUp,
     /// Two counts of the same thing.
     CountsDiffer {
@@ -53,9 +53,9 @@ pub enum Fault {
         /// The emulator's.
         world_switches: u64,
     },
-    /// A recording of noise does not add up.
+    /// Noise does not add up.
     Unbalanced {
-        /// Which parts do not, with the numbers.
+        /// Which parts, with the numbers.
         what: String,
     },
     /// As an older program wrote it.
@@ -74,11 +74,11 @@ pub enum Doing {
     Preparing,
     /// The run of this number.
     Running(u32),
-    /// The run in which idle entries are counted.
+    /// The run that counts idle entries.
     CountingIdleEntries,
-    /// The one in which halts are recorded.
+    /// The run that records halts.
     RecordingHalts,
-    /// The one in which it is recorded what wakes the guest.
+    /// The run that records wake-ups.
     RecordingWakeups,
     /// The run on the host.
     RunningNatively,

@@ -58,10 +58,10 @@ pub struct Sample {
     /// By its `/proc/interrupts`; `intr`: of `/proc/stat`.
     #[serde(default, skip_serializing_if = "Interrupts::is_empty")]
     pub guest_interrupts: Interrupts,
-    /// What woke the guest, in another window of the same boot.
+    /// What woke the guest, in another window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken: Option<Woken>,
-    /// How late timers of all guests were, by class, in another window.
+    /// Lateness by class, in another window.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub late: BTreeMap<wakeups::Class, Lateness>,
     /// What the workload itself reports, in units as named.

@@ -66,7 +66,7 @@ pub struct Sampled {
     pub wakeups: u64,
     /// VM exits that this cost.
     pub exits: u64,
-    /// How late each expiry was, in the order of time; in full jiffies.
+    /// How late each expiry was, in full jiffies.
     pub late_ns: Vec<u64>,
 }
 
