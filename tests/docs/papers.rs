@@ -28,7 +28,7 @@ enum State {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Item {
-    /// Unique.
+    /// Unique; not on the page.
     id: String,
     /// What the paper says, and where.
     item: String,
