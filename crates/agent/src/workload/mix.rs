@@ -2,6 +2,7 @@
 //! Computing and sleeping in turn: does the scheduler tick see the CPU time that it should?
 
 use super::{
+    cpu::microsecond,
     measure::{measure, pin},
     options::Options,
     ticks::{hz, Received},
@@ -38,7 +39,9 @@ fn turns(options: &Options, time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
         let start = Instant::now();
-        while start.elapsed() < busy {}
+        while start.elapsed() < busy {
+            microsecond();
+        }
         let away = f64::from(options.jitter_percent) / 100.0 * random.next();
         thread::sleep(sleep.mul_f64(1.0 + away));
     }

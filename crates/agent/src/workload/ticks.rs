@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Busy vCPUs, and how many ticks the guest itself saw meanwhile.
 
-use super::{measure::busy_in_threads, options::Options};
+use super::{cpu::microsecond, measure::busy_in_threads, options::Options};
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
 use rustix::time::{clock_getres, clock_gettime, ClockId};
@@ -18,7 +18,9 @@ pub fn run(options: &Options) -> Result<Report> {
     let mut received = Received::default();
     let spin = || {
         let begin = Instant::now();
-        while begin.elapsed().as_millis() < options.work.into() {}
+        while begin.elapsed().as_millis() < options.work.into() {
+            microsecond();
+        }
     };
     let mut measured = busy_in_threads(options, spin, || {
         received.during(|| coarse.watch(options.work))?;
@@ -83,6 +85,7 @@ impl Coarse {
             if now >= end {
                 return;
             }
+            microsecond();
         }
     }
 
