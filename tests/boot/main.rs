@@ -5,6 +5,7 @@
 //! `PARATICK_TEST_BASE_KERNEL` one instead of that without.  With `PARATICK_TEST_SLOW=4` a kernel
 //! may take four times as long.
 
+mod accounting;
 mod advice;
 mod balance;
 mod baseline;
@@ -21,6 +22,7 @@ mod headers;
 mod here;
 mod hz;
 mod idle;
+mod in_interrupt;
 mod kexec;
 mod lab;
 mod learned;
