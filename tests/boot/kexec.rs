@@ -28,7 +28,7 @@ echo "host polls until $then: $(perl -e 'for (glob "/dev/cpu/*/msr") {
 if [ $then != end ]; then
     mount -t tracefs tracefs /sys/kernel/tracing
     echo osnoise >/sys/kernel/tracing/current_tracer
-    sleep 2
+    sleep 0.5
     echo "kernel that will $then: record $(record)"
 fi
 load() { # FLAGS COMMAND-LINE

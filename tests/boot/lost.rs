@@ -3,7 +3,7 @@
 //! and right after a long halt; and what a resume makes of a CPU that has given up its ticks.
 
 use crate::support::{compile, host_spec, kernel, pair, sh, text};
-use crate::transitions::{FUNCTIONS, KEEP_DELIVERY_STOPPED};
+use crate::transitions::{functions, KEEP_DELIVERY_STOPPED};
 use paratick_machine::guest::Guest;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/lost/lost.c");
@@ -13,7 +13,7 @@ const LOST: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/lost");
 const NOTICED_MS: u64 = 200;
 
 fn lost(guest: &Guest, before: &str, what: &str) -> Vec<String> {
-    let line = format!("{FUNCTIONS}{before}\ncp {LOST} /tmp/lost && exec /tmp/lost {what}");
+    let line = format!("{}{before}\ncp {LOST} /tmp/lost && exec /tmp/lost {what}", functions());
     let result = guest.exec(sh(&line)).unwrap();
     let (out, error) = (text(&result.stdout), text(&result.stderr));
     println!("{what}: {out}{error}");

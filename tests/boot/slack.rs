@@ -4,7 +4,7 @@
 use crate::{
     coalesce::all_late,
     halt_until::timer_caused,
-    support::{busy_ticks, compile, host_spec, kernel, pair, sh, PATIENCE},
+    support::{busy_ticks, compile, host_spec, kernel, pair, sh, tools, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
@@ -33,7 +33,8 @@ fn by_timers(host: &Host, guest: &Guest) -> u64 {
 
 /// What the guest sees of it.
 fn seen(host: &Host, guest: &Guest) -> GuestWakeups {
-    let command = ["sh", "-c", "while :; do :; done"].map(String::from);
+    let agent = tools().agent.display().to_string();
+    let command = [agent.as_str(), "workload", "cpu", "--work", "1000000"].map(String::from);
     let load = Load { command: &command, ..Load::default() };
     let inside = Sides::GUEST;
     record(host, guest, inside, TIME, load, PATIENCE).unwrap().guest.unwrap()
