@@ -247,9 +247,12 @@ int workqueue_queue_work(void *ctx)
 SEC("tracepoint/power/cpu_idle")
 int cpu_idle(void *ctx)
 {
-	struct wake wake = { .kind = WAKE_IDLE };
+	struct wake wake = {
+		.kind = WAKE_IDLE,
+		.number = field_u32(ctx, idle_state_at),
+	};
 
-	if (field_u32(ctx, idle_state_at) != ~0u)
+	if (wake.number != ~0u)
 		tell(&wake);
 	return RECORD_TOO;
 }

@@ -17,7 +17,7 @@
 #define TIMERS_CALLS	12
 
 /* What a record is of. */
-#define WAKE_IDLE	0	/* the CPU becomes idle */
+#define WAKE_IDLE	0	/* the CPU becomes idle: number is the state */
 #define WAKE_IRQ	1	/* number is one of the interrupts below */
 #define WAKE_DEVICE	2	/* number is Linux's of a device's interrupt, with its name */
 #define WAKE_HRTIMER	3	/* one expires: function; slack; who started it */

@@ -8,7 +8,7 @@ use super::raw::{
 };
 use crate::{bpf::name, symbols::Symbols};
 use paratick_core::wakeups::{Class, Event, Irq, Jiffies, Late, Process, Timer, What, Wheel};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where timers were started, by the number of the stack in their records.
 pub type Starts = BTreeMap<u32, String>;
@@ -42,6 +42,9 @@ const HELPERS: &[&str] = &[
 /// Where timers of high resolution are that their own callbacks start again.
 const RESTART: &str = "__hrtimer_run_queues";
 
+/// The state in which x86 polls (drivers/cpuidle/poll_state.c; do_idle(), kernel/sched/idle.c).
+const POLL_STATE: u32 = 0;
+
 /// Who started a timer, of the calls in which it was started, the innermost first.
 pub fn start(calls: &[u64], symbols: &Symbols) -> Option<String> {
     let helps = |name: &&str| HELPERS.iter().any(|helper| name.starts_with(helper));
@@ -59,8 +62,10 @@ pub fn gather(records: &[Wake], starts: &Starts, symbols: &Symbols) -> Vec<Event
     for one in records.iter().rev().filter(|one| one.known != 0) {
         known.insert(one.timer, one);
     }
+    let mut polls = BTreeSet::new();
     let mut events: Vec<Event> = records
         .iter()
+        .filter(|one| !halts_after_a_poll(one, &mut polls))
         .filter_map(|one| {
             let again = known.get(&one.timer).filter(|again| again.function == one.function);
             let armed = if one.known == 0 { again.copied().unwrap_or(one) } else { one };
@@ -71,6 +76,16 @@ pub fn gather(records: &[Wake], starts: &Starts, symbols: &Symbols) -> Vec<Event
     // Each CPU's are in order already.
     events.sort_by_key(|event| event.at_ns);
     events
+}
+
+/// Whether a CPU that has become idle, and polled, now halts, with nothing between the two: it is
+/// idle still.  `polls` are the CPUs of which the last record says that they poll.
+fn halts_after_a_poll(one: &Wake, polls: &mut BTreeSet<u32>) -> bool {
+    let polled = polls.remove(&one.cpu);
+    if one.kind == WAKE_IDLE && one.number == POLL_STATE {
+        polls.insert(one.cpu);
+    }
+    polled && one.kind == WAKE_IDLE && one.number != POLL_STATE
 }
 
 /// `armed` tells of a timer's start.  None where it is not known when it is due.

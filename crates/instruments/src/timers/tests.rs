@@ -2,8 +2,8 @@
 use super::{
     gather::{gather, jiffies, start, Starts},
     raw::{
-        Wake, WAKE_HRTIMER, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_SET, WAKE_WHEEL, WHEEL_DEFERRABLE,
-        WHEEL_PINNED,
+        Wake, WAKE_HRTIMER, WAKE_IDLE, WAKE_IRQ, WAKE_IRQ_TICK, WAKE_SET, WAKE_WHEEL,
+        WHEEL_DEFERRABLE, WHEEL_PINNED,
     },
 };
 use crate::symbols::Symbols;
@@ -69,6 +69,22 @@ fn lateness_is_in_jiffies_of_the_wheel_and_else_in_ns() {
     let high = Wake { known: 1, now: 90, expires: 100, slack_ns: 5, ..wake(WAKE_HRTIMER, 3) };
     assert_eq!(late(&[high]), [Some(Late { ns: -10, allowed_ns: Some(5) })]);
     assert_eq!(late(&[Wake { known: 0, ..high }]), [None]);
+}
+
+#[test]
+fn a_cpu_that_polls_and_then_halts_became_idle_once() {
+    let idle = |at_ns, cpu, state| Wake { cpu, number: state, ..wake(WAKE_IDLE, at_ns) };
+    let irq = |at_ns| wake(WAKE_IRQ, at_ns);
+    let of = |records: &[Wake]| -> Vec<(u32, u64)> {
+        let events = gather(records, &Starts::new(), &Symbols::parse(""));
+        let idle = events.iter().filter(|event| event.what == What::Idle);
+        idle.map(|event| (event.cpu, event.at_ns)).collect()
+    };
+    let polls = [idle(1, 0, 0), idle(2, 1, 1), idle(3, 0, 1), idle(4, 0, 1)];
+    assert_eq!(of(&polls), [(0, 1), (1, 2), (0, 4)]);
+    // An interrupt ended the poll; so did something that is not known of, before another.
+    assert_eq!(of(&[idle(1, 0, 0), irq(2), idle(3, 0, 1)]), [(0, 1), (0, 3)]);
+    assert_eq!(of(&[idle(1, 0, 0), idle(3, 0, 0), idle(4, 0, 1)]), [(0, 1), (0, 3)]);
 }
 
 #[test]
