@@ -53,7 +53,7 @@ fn guest(guest: &Guest) -> Link {
         let Some(cpus) = active else {
             let series = SERIES[at];
             let get = format!("boot a kernel with the series {series}");
-            return Err((format!("this kernel has not the series {series}"), get));
+            return Err((format!("this kernel does not have the series {series}"), get));
         };
         if cpus.is_empty() {
             let file = ["control", "halt_until"][at];
@@ -82,7 +82,7 @@ fn host(parameters: &[Option<String>; 2]) -> Link {
             }
             None => {
                 let get = format!("boot a kernel with the series {series}");
-                return Err((format!("this kernel's KVM has not the series {series}"), get));
+                return Err((format!("this kernel's KVM does not have the series {series}"), get));
             }
         }
     }

@@ -26,7 +26,7 @@ fn a_guest_and_its_host_are_told_what_mode_paratick_lacks() {
         (kernel(), "", "", "ok", "CPUs 0 have virtual ticks"),
         (kernel(), "kvm-halt-until=off", "", "absent", "does not show kvm-halt-until"),
         (kernel(), "", "no-halt-until", "absent", "no-halt-until keeps"),
-        (stock(DEFAULT_BASE).bzimage, "", "", "absent", "has not the series virtual-ticks"),
+        (stock(DEFAULT_BASE).bzimage, "", "", "absent", "does not have the series virtual-ticks"),
     ];
     for (kernel_of_guest, cpu, append, state, detail) in guests {
         let mut config = GuestConfig::new(&kernel_of_guest, 1, Size::mib(512), mode("paratick"));
