@@ -4,6 +4,7 @@
 
 mod beside;
 mod by_hand;
+mod chain;
 mod inputs;
 
 use crate::support::{compile, host_spec, kernel, mode, resumed, sh, stock, text, tools};

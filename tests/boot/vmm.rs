@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Guests that are reset, saved and migrated: by a QEMU that knows the MSR, and by one that does
-//! not.
+//! Guests that are reset, saved and migrated: by a QEMU that knows the features, and by one that
+//! does not.
 
 pub mod guest;
+mod names;
 mod qemus;
 
 use crate::support::slowness;
@@ -154,7 +155,7 @@ fn a_guest_whose_new_host_has_no_virtual_ticks_has_its_own_within_50_periods() {
     let said = qemus.run(&[
         &qemus.start("a", Cpu::Named, ""),
         OLD,
-        &qemus.start("b", Cpu::Enforced, "-incoming unix:/tmp/b.in"),
+        &qemus.start("b", Cpu::NO_TICKS, "-incoming unix:/tmp/b.in"),
         "monitor a migrate unix:/tmp/b.in",
         "end a",
         "mark without",
@@ -195,7 +196,7 @@ fn a_guest_that_is_refused_to_halt_with_a_deadline_loses_no_timer() {
     let qemus = Qemus::new();
     let said = qemus.run(&[
         TRACE_HALTS,
-        &qemus.start("a", Cpu::Halting, ""),
+        &qemus.start("a", Cpu::Named, ""),
         OLD,
         "mark begin",
         "monitor a savevm one",
@@ -204,12 +205,12 @@ fn a_guest_that_is_refused_to_halt_with_a_deadline_loses_no_timer() {
         "monitor a loadvm one",
         "mark loaded",
         "wait a 5 late_us",
-        &qemus.start("b", Cpu::Refusing, "-incoming unix:/tmp/b.in"),
+        &qemus.start("b", Cpu::NO_HALTS, "-incoming unix:/tmp/b.in"),
         "monitor a migrate unix:/tmp/b.in",
         "end a",
         "mark refused",
         "wait b 9 late_us",
-        &qemus.start("c", Cpu::Halting, "-incoming unix:/tmp/c.in"),
+        &qemus.start("c", Cpu::Named, "-incoming unix:/tmp/c.in"),
         "monitor b migrate unix:/tmp/c.in",
         "end b",
         "mark back",

@@ -3,6 +3,7 @@
 
 use crate::support::paratick;
 use serde_json::Value;
+use std::path::Path;
 
 #[test]
 fn a_machine_without_programs_is_told_what_to_install() {
@@ -31,6 +32,21 @@ fn json_says_the_same_as_the_exit_code() {
     let items = report["items"].as_array().unwrap();
     assert!(items.iter().filter(missing).all(|item| !item["get"].as_str().unwrap().is_empty()));
     assert!(items.iter().filter(missing).count() > 5);
+}
+
+#[test]
+fn what_mode_paratick_lacks_comes_with_a_way_to_it_and_is_no_reason_to_fail() {
+    let output = paratick(&["doctor", "--format", "json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let items = report["items"].as_array().unwrap();
+    let links: Vec<&Value> = items.iter().filter(|item| item["group"] == "paratick").collect();
+    let has = |name: &str| links.iter().any(|item| item["name"] == name);
+    assert_eq!(has("as a host"), Path::new("/sys/module/kvm/parameters").is_dir());
+    for item in links {
+        let is_ok = item["state"] == "ok";
+        assert!(is_ok || item["state"] == "absent", "{item}");
+        assert_eq!(is_ok, item["get"].as_str().unwrap().is_empty(), "{item}");
+    }
 }
 
 #[test]

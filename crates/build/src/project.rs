@@ -94,7 +94,7 @@ mod tests {
             "emulator/recipe.toml",
             "emulator/devices.mak",
             "emulator/plugin/worldswitch.c",
-            "vmm/qemu/0001-linux-headers-Add-virtual-scheduler-ticks-of-KVM.patch",
+            "vmm/qemu-7.2/0001-linux-headers-Add-paravirtual-timers-of-KVM.patch",
             MARK,
         ] {
             assert!(unpacked_to.join(needed).is_file(), "{needed}");

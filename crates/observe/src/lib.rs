@@ -2,6 +2,7 @@
 //! Looking at the VMs that run on this machine: whether one may, what they are called, and what
 //! they do; and at what others recorded of theirs.
 
+mod chain;
 mod costs;
 mod ended;
 mod metrics;
@@ -12,6 +13,7 @@ mod rights;
 mod trial;
 mod watch;
 
+pub use chain::{as_guest, as_host, of_qemu, Link};
 pub use costs::{costs, Cost, Found, State, Work};
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};

@@ -13,23 +13,31 @@ const DRIVE: &str = include_str!("drive.pl");
 /// Longer than several boots and migrations take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// Of the guests' kernel.  With async page faults a guest could not move to a host that refuses
-/// what QEMU does not name: it may have been told of a way to deliver them that is not named.
-const PARAMETERS: &str = "console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet no-kvmapf";
+/// Of the guests' kernel.
+const PARAMETERS: &str = "console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet";
 
 /// Which QEMU, and what its guest is shown.
 #[derive(Clone, Copy)]
 pub enum Cpu {
-    /// Debian's QEMU, which shows the feature without knowing it.
+    /// Debian's QEMU, with all features, which it does not know.
     Stock,
-    /// The one with the patch.
+    /// Debian's QEMU, as it is started by most.
+    Plain,
+    /// The one with the patches, as it is started by most.
     Named,
-    /// The same; the guest neither sees nor can have the feature.
-    Enforced,
-    /// The one with the patch; the guest also sees what that QEMU does not know.
-    Halting,
-    /// The same; the guest can have nothing but virtual ticks, and is refused the rest.
-    Refusing,
+    /// The same, with these words, each after a comma.
+    But(&'static str),
+}
+
+impl Cpu {
+    /// None of the series' features.
+    pub const NOTHING: Cpu =
+        Cpu::But(",kvm-pv-tick=off,kvm-halt-until=off,kvm-halt-window=off,kvm-exit-record=off");
+    /// The guest neither sees nor can have virtual ticks.
+    pub const NO_TICKS: Cpu = Cpu::But(",kvm-pv-tick=off,kvm-pv-enforce-cpuid=on");
+    /// The same of halts with a deadline.
+    pub const NO_HALTS: Cpu =
+        Cpu::But(",kvm-halt-until=off,kvm-halt-window=off,kvm-pv-enforce-cpuid=on");
 }
 
 pub struct Qemus {
@@ -51,21 +59,25 @@ impl Qemus {
 
     /// The step that starts one.
     pub fn start(&self, name: &str, cpu: Cpu, more: &str) -> String {
+        format!("start {name} {}", self.line(name, cpu, "", more))
+    }
+
+    /// The command line of one, with this argument of its guest's program.
+    pub fn line(&self, name: &str, cpu: Cpu, argument: &str, more: &str) -> String {
         let (qemu, cpu) = match cpu {
-            Cpu::Stock => (system_qemu().unwrap(), "migratable=off"),
-            Cpu::Named => (self.tools.qemu.clone(), "kvm-pv-tick=on"),
-            Cpu::Enforced => (self.tools.qemu.clone(), "kvm-pv-tick=off,kvm-pv-enforce-cpuid=on"),
-            Cpu::Halting => (self.tools.qemu.clone(), "migratable=off,kvm-pv-tick=on"),
-            Cpu::Refusing => (self.tools.qemu.clone(), "kvm-pv-tick=on,kvm-pv-enforce-cpuid=on"),
+            Cpu::Stock => (system_qemu().unwrap(), ",migratable=off"),
+            Cpu::Plain => (system_qemu().unwrap(), ""),
+            Cpu::Named => (self.tools.qemu.clone(), ""),
+            Cpu::But(words) => (self.tools.qemu.clone(), words),
         };
         let run = self.host.run_folder();
         let firmware: String =
             self.tools.firmware.iter().map(|folder| format!(" -L {}", folder.display())).collect();
         format!(
-            "start {name} {}{firmware} -nodefaults -no-user-config -display none \
-             -name {name},debug-threads=on -accel kvm -smp 2 -m 128M -cpu host,{cpu},-xsave \
+            "{}{firmware} -nodefaults -no-user-config -display none \
+             -name {name},debug-threads=on -accel kvm -smp 2 -m 128M -cpu host{cpu},-xsave \
              -machine q35,sata=off,smbus=off,i8042=off,hpet=off \
-             -kernel {} -initrd {} -append '{PARAMETERS}' \
+             -kernel {} -initrd {} -append '{PARAMETERS} {argument}' \
              -drive if=none,format=qcow2,file=/tmp/{name}.qcow2 {more}",
             qemu.display(),
             kernel().display(),

@@ -16,9 +16,9 @@ pub const VERSION: &str = "version";
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
 const CODE: &str = "emulator 2";
 
-/// Folders of patches, in the order in which they are applied.  Those of `vmm/qemu` are for guests'
+/// Folders of patches, in the order in which they are applied.  Those of `vmm/` are for guests'
 /// QEMU, which the same program is inside the lab's host.
-const PATCHES: [&str; 2] = ["emulator/patches", "vmm/qemu"];
+const PATCHES: [&str; 2] = ["emulator/patches", "vmm/qemu-7.2"];
 
 /// The patch without which nested guests hang.
 const FIX: &str = "emulator/patches/0001-";
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn the_patches_for_guests_qemu_come_last() {
         let inputs = Inputs::read().unwrap();
-        let is_vmm = |patch: &Patch| patch.path.starts_with("vmm/qemu/");
+        let is_vmm = |patch: &Patch| patch.path.starts_with("vmm/qemu-7.2/");
         let first = inputs.patches.iter().position(is_vmm).unwrap();
         assert!(first > 0 && inputs.patches[first..].iter().all(is_vmm));
     }

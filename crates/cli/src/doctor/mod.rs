@@ -9,13 +9,17 @@ use crate::{
     options::{duration, Format},
 };
 use anyhow::Result;
-use paratick_build::{cache, project, requirements, tools::find_agent};
+use paratick_build::{cache, project, qemu::system_qemu, requirements, tools::find_agent};
 use paratick_core::size::Size;
 use paratick_machine::accel::{self, Accel};
-use paratick_observe::{has_tracer, trial};
+use paratick_observe::{as_guest, as_host, has_tracer, of_qemu, trial, Link};
 use paratick_view::table::Table;
 use serde::Serialize;
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    time::Duration,
+};
 
 /// What the kernels, the emulator and their sources take up (measured: 4.1 GB), and some air.
 const DISK: Size = Size::mib(6 * 1024);
@@ -29,7 +33,8 @@ const OF_A_CHECKOUT: [&str; 8] =
 /// Show what is missing on this machine and how to get it
 ///
 /// First, what can be observed here: it loads the sensor of `paratick exits`, and takes it away.
-/// Then, where the lab is installed, what that lacks.
+/// Then the link that mode `paratick` lacks, as a guest of KVM and as a host, and, where the lab is
+/// installed, what that lacks.
 /// With --vm it looks at one VM instead, and lists what costs it time: each with its number, and
 /// the line that mends it.  Needs what `paratick exits` does.
 /// Exit codes: 0 done: the lab can run, or without a lab, VMs can be observed; 2 wrong usage; 69
@@ -89,6 +94,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn examine() -> Result<Report> {
     let lab = find_agent();
     let mut items = observable(if lab.is_ok() { State::Absent } else { State::Missing });
+    items.extend(links());
     let mut wanted = vec![];
     match &lab {
         Ok(_) => wanted = examine_lab(&mut items)?,
@@ -120,6 +126,25 @@ fn observable(otherwise: State) -> Vec<Item> {
         items.push(item("observe", &name, State::Absent, found, &get));
     }
     items
+}
+
+/// What mode `paratick` needs, of this machine as a guest and as a host.
+fn links() -> Vec<Item> {
+    let host = as_host();
+    let qemu = host.as_ref().and_then(|_| system_qemu().ok());
+    let help = |qemu: &Path| {
+        let said = Command::new(qemu).args(["-cpu", "help"]).output().ok()?;
+        Some(of_qemu(qemu, &String::from_utf8_lossy(&said.stdout)))
+    };
+    let links = [("as a guest", as_guest()), ("as a host", host)];
+    let qemu = ("in QEMU's guests", qemu.and_then(|qemu| help(&qemu)));
+    let shown = links.into_iter().chain([qemu]).filter_map(|(name, link)| Some((name, link?)));
+    shown.map(|(name, link)| of_link(name, link)).collect()
+}
+
+fn of_link(name: &str, link: Link) -> Item {
+    let get = link.as_ref().err().map_or(String::new(), |(_, get)| get.clone());
+    item("paratick", name, State::Absent, link.map_err(|(why, _)| why), &get)
 }
 
 /// Adds what the lab needs; returns the packages that are missing.
