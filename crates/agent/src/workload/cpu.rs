@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arithmetic without system calls: what remains is the tick.  Also with an interval timer.
 
-use super::{measure::busy_in_threads, options::Options, ticks::Received};
+use super::{compute::loops, measure::busy_in_threads, options::Options, ticks::Received};
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
-use std::{
-    arch::asm,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const MILLION: u64 = 1_000_000;
 
@@ -34,55 +31,6 @@ pub fn run_with_timer(options: &Options) -> Result<Report> {
 fn spin(million: u64) -> u64 {
     loops(million * MILLION);
     million
-}
-
-/// A microsecond of the lab's time, for a CPU that is to be busy until some moment.  Who reads the
-/// clock without a pause is emulated ten times slower.
-pub(super) fn microsecond() {
-    loops(250);
-}
-
-/// Of four instructions each.  Sixteen of them are one block of the emulator's, and a few such
-/// blocks are all that it needs, wherever a CPU's turn ends.
-pub(super) fn loops(count: u64) {
-    const AT_ONCE: u64 = 16;
-    let mut x = 1u64;
-    if count >= AT_ONCE {
-        // SAFETY: works on registers only.
-        unsafe {
-            asm!(
-                "2:",
-                ".rept 15",
-                "imul {x}, {x}, 1664525",
-                "add {x}, 1013904223",
-                "nop",
-                "nop",
-                ".endr",
-                "imul {x}, {x}, 1664525",
-                "add {x}, 1013904223",
-                "dec {n}",
-                "jnz 2b",
-                x = inout(reg) x,
-                n = inout(reg) count / AT_ONCE => _,
-                options(nomem, nostack),
-            );
-        }
-    }
-    if count % AT_ONCE > 0 {
-        // SAFETY: the same.
-        unsafe {
-            asm!(
-                "2:",
-                "imul {x}, {x}, 1664525",
-                "add {x}, 1013904223",
-                "dec {n}",
-                "jnz 2b",
-                x = inout(reg) x => _,
-                n = inout(reg) count % AT_ONCE => _,
-                options(nomem, nostack),
-            );
-        }
-    }
 }
 
 /// Spins in all threads; `first` is what the first one does.

@@ -2,7 +2,7 @@
 //! Computing and sleeping in turn: does the scheduler tick see the CPU time that it should?
 
 use super::{
-    cpu::microsecond,
+    compute::microsecond,
     measure::{measure, pin},
     options::Options,
     ticks::{hz, Received},

@@ -8,6 +8,7 @@
 mod barrier;
 mod block;
 mod chores;
+mod compute;
 mod cpu;
 mod exponential;
 mod finelock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Busy vCPUs, and how many ticks the guest itself saw meanwhile.
 
-use super::{cpu::microsecond, measure::busy_in_threads, options::Options};
+use super::{compute::microsecond, measure::busy_in_threads, options::Options};
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
 use rustix::time::{clock_getres, clock_gettime, ClockId};

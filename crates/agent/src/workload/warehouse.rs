@@ -7,7 +7,7 @@
 //! out of work has to take over a thread that waits for another vCPU, or the world stays stopped
 //! for longer.  Each run has the same work in the same order.
 
-use super::{barrier::FutexBarrier, cpu::loops, measure::measure, options::Options};
+use super::{barrier::FutexBarrier, compute::loops, measure::measure, options::Options};
 use anyhow::Result;
 use paratick_core::{stats::random::Random, workload::Report};
 use std::thread;
