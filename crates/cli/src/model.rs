@@ -26,7 +26,7 @@ use std::{
 ///
 /// By the paper's formulas (sections 3.1, 3.2 and 4) and by models of what Linux does in each mode.
 /// Options, a file (--workload) or a recorded result (--from) describe the guests. A result's
-/// measured exits are shown beside the predicted ones.  docs/model.md derives every number.
+/// measured exits are shown beside the predicted ones.  docs/model.md has the formulas.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {

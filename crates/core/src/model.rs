@@ -22,8 +22,8 @@
 //! ```
 //!
 //! For a measured cell, [`measured::observe_cell`] gives the loads that its samples had, and
-//! [`measured::predict_all`] what the model of a mode makes of them.  docs/model.md derives every
-//! number in here.
+//! [`measured::predict_all`] what the model of a mode makes of them.  docs/model.md has the
+//! formulas.
 
 mod crossover;
 mod exits;

@@ -107,7 +107,7 @@ const LEGEND: [&str; 3] = [
      workload's own, and the host ticks in every mode.",
     "formula-*: the paper's formulas, which count nothing else (–), and count an exit even for a \
      timer that expires in a halt. The others: Linux 6.12 in each mode.",
-    "docs/model.md derives every number.",
+    "docs/model.md has the formulas.",
 ];
 
 impl Described {

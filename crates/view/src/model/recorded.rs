@@ -190,5 +190,5 @@ const LEGEND: [&str; 4] = [
     "error: predicted / counted − 1. (…): fewer than 50 exits, where a few stray timers of the \
      kernel matter.",
     "tickless+poll is predicted by the model tickless-stop: the governor of halt polling stops the \
-     tick whenever it lets the vCPU halt. docs/model.md derives every number.",
+     tick whenever it lets the vCPU halt. docs/model.md has the formulas.",
 ];
