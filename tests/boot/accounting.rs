@@ -45,8 +45,8 @@ const SLEEPS: Program = Program {
 /// For how long a program computes at once, and sleeps then, in us, to wake up between ticks.
 const WAKES: (u32, u32) = (3_100, 1_700);
 const WAKES_RUNS: u32 = 2;
-/// Ticks see 4 to 10 % too little: some that wait while a vCPU is preempted are not its own.  Guests
-/// with ticks of their own see 4 % too much.  It was 30 %.
+/// Ticks see 4 to 10 % too little, where it was 26 to 34 %: some that wait while a vCPU is
+/// preempted are not its own.  Guests with ticks of their own see 4 % too much.
 const WAKES_PERCENT: f64 = 18.0;
 
 impl Program {
