@@ -7,6 +7,7 @@ CARGO_TARGET_DIR ?= target
 BUILT = $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 PARATICK = $(BUILT)/paratick
 CARGO = cargo
+CRATES = CARGO_TARGET_DIR=$(CARGO_TARGET_DIR) scripts/crates
 # Each test in a process of its own; tests/suites.toml has the suites.
 TESTS = scripts/tests
 QUICK = unit cli docs house browser
@@ -29,7 +30,9 @@ deps: ## install the Debian packages that are missing (1 min, network)
 	scripts/bootstrap
 
 build: ## the command and its agent, linked as bin/paratick (2 min)
+	@$(CRATES) fetch
 	$(CARGO) build --release --locked --workspace
+	@$(CRATES) keep
 	@mkdir -p bin && ln -sf $(abspath $(PARATICK)) bin/paratick
 
 kernel:
@@ -103,6 +106,7 @@ test-all: ## every test that exists; hours; run it again to go on where it was s
 
 tests: build
 	$(CARGO) test --release --locked --no-run --workspace
+	@$(CRATES) keep
 
 ready: build
 	$(PARATICK) doctor
@@ -140,6 +144,7 @@ fmt: ## format the Rust sources
 lint: ## what .ci/run asks of the Rust sources
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	@$(CRATES) keep
 
 clean: ## remove what cargo built; the cache stays (paratick doctor names it)
 	$(CARGO) clean

@@ -98,7 +98,8 @@ fn who_takes_a_cpu_is_known_without_osnoise() {
     let turns = count(&alone, |source| *source == Source::Away { place: Place::Steal });
     println!("{by_guest} ns of steal in {turns} gaps, {by_host} by the host");
     assert!(turns >= 20, "{turns}");
-    assert!(by_guest.abs_diff(by_host) * 20 <= by_host, "{by_guest} of {by_host}");
+    // The guest alone takes steal in one of its interrupts or threads for their time.
+    assert!(by_guest.abs_diff(by_host) * 10 <= by_host, "{by_guest} of {by_host}");
     let threads = count(&alone, |source| is_guest_s(source, Kind::Thread, "sh"));
     assert!(threads >= 10, "{threads}");
     assert!(seen.unexplained() * 100 <= seen.entries.len(), "{}", seen.unexplained());
