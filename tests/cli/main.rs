@@ -3,6 +3,7 @@
 
 mod bench;
 mod compare;
+mod crates;
 mod debian;
 mod doctor;
 mod emulator;
