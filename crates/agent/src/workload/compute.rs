@@ -3,8 +3,8 @@
 
 use std::arch::asm;
 
-/// A microsecond of the lab's time, for a CPU that is to be busy until some moment.  Who reads the
-/// clock without a pause is emulated ten times slower.
+/// A microsecond of the lab's time, for a CPU that is to be busy until some moment.  A loop that
+/// does nothing but read the clock takes the emulator twice as long.
 pub fn microsecond() {
     loops(250);
 }
