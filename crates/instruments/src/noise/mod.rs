@@ -23,8 +23,8 @@ use std::{thread::sleep, time::Duration};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
-/// So many steps an exit is awaited that closes the audited window.
-const PATIENCE: u32 = 100;
+/// So many steps an exit is awaited that closes the audited window: an idle guest makes few.
+const PATIENCE: u32 = 5000;
 const STEP: Duration = Duration::from_millis(1);
 
 pub struct NoiseRecorder {
