@@ -16,22 +16,22 @@ use paratick_core::{
 use paratick_machine::{guest::Guest, host::Host};
 use std::time::Duration;
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idle/ticker.c");
-const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ticker");
+pub const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idle/ticker.c");
+pub const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ticker");
 const TIME: Duration = Duration::from_secs(5);
 /// So much that a hundred exits more or less, which single boots have, do not decide.
-const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(20);
 
-struct Found {
-    sums: Summary,
-    offenders: Vec<Offender>,
+pub struct Found {
+    pub sums: Summary,
+    pub offenders: Vec<Offender>,
     /// With three times the ticker's period of slack.
-    saving: Saving,
+    pub saving: Saving,
     rounds: Vec<Round>,
     woken: GuestWakeups,
 }
 
-const SLACK: u64 = 150_000_000;
+pub const SLACK: u64 = 150_000_000;
 
 fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) -> Found {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
@@ -40,7 +40,7 @@ fn recorded(host: &Host, guest: &Guest, command: &[&str], slack: Option<u64>) ->
     recorded_with(host, guest, Load { command: &command, slack, knobs: &[] }, TIME)
 }
 
-fn recorded_with(host: &Host, guest: &Guest, load: Load, time: Duration) -> Found {
+pub fn recorded_with(host: &Host, guest: &Guest, load: Load, time: Duration) -> Found {
     let both = Sides::BOTH;
     let recorded = record(host, guest, both, time, load, PATIENCE).unwrap();
     let (Some(seen), Some(woken)) = (&recorded.host, &recorded.guest) else {
@@ -62,7 +62,7 @@ fn recorded_with(host: &Host, guest: &Guest, load: Load, time: Duration) -> Foun
     Found { sums, offenders, saving, rounds, woken }
 }
 
-fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
+pub fn of_program<'a>(offenders: &'a [Offender], name: &str) -> &'a Offender {
     let its = |one: &&Offender| one.source.process().is_some_and(|process| process.name == name);
     offenders.iter().find(its).expect("it wakes the guest")
 }
@@ -139,7 +139,7 @@ fn what_slack_saves_is_predicted() {
 }
 
 /// What the rest of the guest does differs from boot to boot.
-fn assert_close(predicted: f64, counted: u64, share: f64) {
+pub fn assert_close(predicted: f64, counted: u64, share: f64) {
     let off = (predicted - counted as f64).abs();
     assert!(off <= share * counted as f64 + 10.0, "{predicted} for {counted}");
 }

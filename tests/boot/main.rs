@@ -45,6 +45,7 @@ mod soak;
 mod spared;
 mod stock;
 mod support;
+mod system;
 mod timerlat;
 mod transitions;
 mod tune;

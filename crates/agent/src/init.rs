@@ -5,6 +5,7 @@
 //! system is taken over by the child, when it is told to ([`enter`]): before that nothing of the
 //! machine is in use, so that a host can be kept and woken up again.
 
+use crate::system::{self, Successor};
 use anyhow::{Context, Result};
 use paratick_core::wire::ROOT;
 use paratick_service::guest::{is_hidden, MACHINE, TAG};
@@ -93,8 +94,13 @@ pub fn enter(hidden: &[PathBuf]) -> Result<()> {
         .context("mounting the machine's root file system")?;
     let root = Path::new(SHARED).join(root.strip_prefix("/").unwrap_or(&root));
     fs_err::create_dir_all(NEW_ROOT)?;
-    for at in [MACHINE, NEW_ROOT] {
+    let system = system::asked_for();
+    for at in [MACHINE, NEW_ROOT].into_iter().take(if system.is_some() { 1 } else { 2 }) {
         mount_bind(&root, at).with_context(|| format!("binding {} to {at}", root.display()))?;
+    }
+    if let Some(folder) = &system {
+        let folder = Path::new(MACHINE).join(folder.strip_prefix("/").unwrap_or(folder));
+        system::make_root(&folder, Path::new(NEW_ROOT)).context("making the system's root")?;
     }
     for at in TOP {
         let new = Path::new(NEW_ROOT).join(&at[1..]);
@@ -104,7 +110,10 @@ pub fn enter(hidden: &[PathBuf]) -> Result<()> {
     mount_move(".", "/").context("making the machine's root file system ours")?;
     chroot(".")?;
     chdir("/")?;
-    hidden.iter().try_for_each(|path| show(path))
+    match system {
+        Some(_) => system::begin(),
+        None => hidden.iter().try_for_each(|path| show(path)),
+    }
 }
 
 /// Brings a file or folder of the machine back to its place, where a folder of our own hides it.
@@ -138,8 +147,13 @@ fn mount_one(kind: &str, at: &str, options: &str) -> Result<()> {
 /// The agent proper is a child, so that this process can reap every orphan without taking away
 /// the exit status of a command that the agent waits for.
 fn serve_until_it_ends() -> Result<()> {
-    let child =
-        Command::new("/proc/self/exe").arg("serve").spawn().context("starting the agent")?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("serve");
+    let successor = system::asked_for().map(|_| Successor::of(&mut command)).transpose()?;
+    let child = command.spawn().context("starting the agent")?;
+    if let Some(successor) = successor {
+        successor.await_root(&child);
+    }
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() as u32 == child.id() => {

@@ -10,6 +10,7 @@ mod loopback;
 mod modules;
 mod port;
 mod root;
+mod system;
 mod workload;
 
 use anyhow::Result;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         ["workload", ..] => run_workload(&arguments[1..]),
         ["make-root", root, trace] => finish(root::make(root.as_ref(), trace.as_ref())),
         ["make-root", root, trace, input, folder] => {
-            let copied = root::copy_tree(input.as_ref(), folder.as_ref());
+            let copied = root::copy_tree(input.as_ref(), folder.as_ref(), &|_| true);
             finish(copied.and_then(|()| root::make(root.as_ref(), trace.as_ref())))
         }
         _ => {

@@ -10,7 +10,7 @@ use rustix::mount::mount_bind_recursive;
 use std::{
     collections::VecDeque,
     ffi::OsString,
-    os::unix::fs::symlink,
+    os::unix::fs::{lchown, symlink, MetadataExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -38,20 +38,28 @@ pub fn make(root: &Path, trace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies what is in the folder `from` to the folder `to`, which is made: here, because cp(1) and
-/// what it needs would have to come over 9p first.
-pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// Copies what is in the folder `from` to the folder `to`, which is made, with modes and owners, but
+/// for what is not to be `taken`: here, because cp(1) and what it needs would have to come over 9p
+/// first.
+pub fn copy_tree(from: &Path, to: &Path, taken: &dyn Fn(&Path) -> bool) -> Result<()> {
     fs_err::create_dir_all(to)?;
+    let found = fs_err::metadata(from)?;
+    fs_err::set_permissions(to, found.permissions())?;
+    lchown(to, Some(found.uid()), Some(found.gid()))?;
     for entry in fs_err::read_dir(from)? {
-        let entry = entry?;
-        let at = to.join(entry.file_name());
-        let kind = entry.file_type()?;
+        let (entry, at) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if !taken(&entry) {
+            continue;
+        }
+        let found = fs_err::symlink_metadata(&entry)?;
+        let kind = found.file_type();
         if kind.is_dir() {
-            copy_tree(&entry.path(), &at)?;
+            copy_tree(&entry, &at, taken)?;
         } else if kind.is_symlink() {
-            symlink(fs_err::read_link(entry.path())?, at)?;
-        } else {
-            fs_err::copy(entry.path(), at)?;
+            symlink(fs_err::read_link(&entry)?, at)?;
+        } else if kind.is_file() {
+            fs_err::copy(&entry, &at)?;
+            lchown(&at, Some(found.uid()), Some(found.gid()))?;
         }
     }
     Ok(())
@@ -133,10 +141,10 @@ mod tests {
         std::fs::create_dir_all(from.join("in")).unwrap();
         std::fs::write(from.join("in/file"), "text").unwrap();
         symlink("in/file", from.join("link")).unwrap();
-        copy_tree(&from, &to).unwrap();
+        copy_tree(&from, &to, &|_| true).unwrap();
         assert_eq!(std::fs::read_to_string(to.join("link")).unwrap(), "text");
         assert!(to.join("link").is_symlink());
-        assert!(copy_tree(&base.join("none"), &to).is_err());
+        assert!(copy_tree(&base.join("none"), &to, &|_| true).is_err());
         std::fs::remove_dir_all(base).unwrap();
     }
 

@@ -9,6 +9,7 @@ pub mod kernel;
 pub mod project;
 pub mod qemu;
 pub mod requirements;
+pub mod root;
 pub mod tools;
 
 pub use paratick_core::event as progress;

@@ -16,6 +16,7 @@ pub fn step(step: &Step) -> String {
             format!("building QEMU {version} with {patches} patches")
         }
         FetchingKernel { package } => format!("fetching {package} from Debian"),
+        MakingSystem { name } => format!("making a system of {name} (minutes, network)"),
         UnpackingKernel { tarball } => format!("unpacking {}", tarball.display()),
         CommittingBase => "committing the base (about a minute)".into(),
         ApplyingSeries { series } => format!("applying {series}"),

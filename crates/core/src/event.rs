@@ -33,6 +33,7 @@ pub enum Step<'a> {
     ConfiguringEmulator,
     BuildingEmulator { version: &'a str, patches: usize },
     FetchingKernel { package: &'a str },
+    MakingSystem { name: &'a str },
     UnpackingKernel { tarball: &'a Path },
     CommittingBase,
     ApplyingSeries { series: &'a str },

@@ -35,6 +35,9 @@ pub const GUEST_PORT: &str = "paratick.guest";
 /// A kernel parameter that becomes an environment variable of the first process: the folder of the
 /// shared file system that is to be the root.  Without it, the first root stays.
 pub const ROOT: &str = "PARATICK_ROOT";
+/// The same: the folder of the machine that holds a whole system, whose own first process is to
+/// follow ours.
+pub const SYSTEM: &str = "PARATICK_SYSTEM";
 
 /// A guest's number on its host, from 1.
 pub type GuestId = u32;
@@ -205,6 +208,12 @@ pub struct GuestConfig {
     /// likes.
     #[serde(default)]
     pub unpinned: bool,
+    /// The folder of a whole system, which is its root instead of the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<PathBuf>,
+    /// Further words for its QEMU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qemu: Vec<String>,
 }
 
 impl GuestConfig {
@@ -221,6 +230,8 @@ impl GuestConfig {
             disk: None,
             pins: Vec::new(),
             unpinned: false,
+            system: None,
+            qemu: Vec::new(),
         }
     }
 }

@@ -23,9 +23,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a host that was kept may take to answer; it takes less than a second.
-const WAKING: Duration = Duration::from_secs(60);
-
 /// A running host.  Dropping it ends it and its guests.
 pub struct Host {
     booted: Arc<Booted>,
@@ -51,12 +48,14 @@ impl Host {
         }
     }
 
-    /// One that was kept, with what its agent and its guest's have said when they were begun.
+    /// One that was kept, with what its agent and its guest's have said when they were begun; each
+    /// of them is to answer within `limit`.
     pub(crate) fn woken(
         spec: HostSpec,
         tools: &Tools,
         ready: Ready,
         guest: Option<KeptGuest>,
+        limit: Duration,
     ) -> Result<(Host, Option<Guest>)> {
         let deadline = Instant::now() + spec.timeout;
         let mut booted = Booted::new(spec, tools)?;
@@ -64,7 +63,7 @@ impl Host {
         let booted = Arc::new(booted);
         let guest = guest.map(|guest| Guest::woken(&booted, guest));
         for id in [HOST].into_iter().chain(guest.as_ref().map(Guest::id)) {
-            booted.enter_within(id, WAKING).map_err(|error| booted.explain(id, error))?;
+            booted.enter_within(id, limit).map_err(|error| booted.explain(id, error))?;
         }
         Ok((Host { booted, ready }, guest))
     }

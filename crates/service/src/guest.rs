@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line of a guest's QEMU.
 
-use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT};
+use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT, SYSTEM};
 use std::arch::x86_64::__cpuid;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,11 @@ fn kernel_parameters(config: &GuestConfig, tools: &GuestTools, root: &str) -> Ve
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
     parameters.extend(root_parameters(root));
+    if let Some(system) = &config.system {
+        parameters.push(format!("{SYSTEM}={}", system.display()));
+        // Each line on the console is many exits.
+        parameters.push("systemd.show_status=no".into());
+    }
     parameters.extend(tools.parameters.iter().cloned());
     parameters.extend(config.mode.kernel_parameters());
     parameters.extend(config.clock.row().parameters.iter().map(|one| one.to_string()));
@@ -131,6 +136,7 @@ pub fn command_line(
         ]);
         add(&["-device", &format!("virtio-blk-{bus},drive=disk")]);
     }
+    line.extend(config.qemu.iter().cloned());
     line
 }
 

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_figure_names_sources_with_their_process_and_stands_alone() {
-        let process = Some(Process { pid: Some(7), name: "a<b".into() });
+        let process = Some(Process { pid: Some(7), name: "a<b".into(), unit: None });
         let timer =
             Timer { function: "hrtimer_wakeup".into(), class: Class::Slack, process, start: None };
         let offender = Offender {

@@ -17,7 +17,10 @@ impl Inside {
     pub fn check(self, lab: &LabOptions) -> Result<()> {
         match self {
             Inside::Host => {
-                refuse(&["mode", "machine", "cpu", "append", "exits"], "with --in host")?;
+                refuse(
+                    &["mode", "machine", "cpu", "append", "root", "qemu_arg", "exits"],
+                    "with --in host",
+                )?;
                 lab.check_host([])
             }
             Inside::Guest => lab.check(),

@@ -51,9 +51,12 @@ pub struct Options {
 
 pub fn run(options: Options) -> Result<ExitCode> {
     options.inside.check(&options.common)?;
-    if let Err(error) = find_command(&options.command[0], options.inside) {
-        errln!("error: {error}");
-        return Ok(ExitCode::from(NO_SUCH_COMMAND));
+    // A system of its own has its own commands.
+    if options.common.root.is_none() {
+        if let Err(error) = find_command(&options.command[0], options.inside) {
+            errln!("error: {error}");
+            return Ok(ExitCode::from(NO_SUCH_COMMAND));
+        }
     }
     check_agent()?;
     let mut progress = Progress::new();

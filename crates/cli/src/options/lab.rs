@@ -6,7 +6,10 @@ use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::verify;
-use paratick_build::tools::{self, Tools};
+use paratick_build::{
+    root::{self, System},
+    tools::{self, Tools},
+};
 use paratick_core::{
     catalogue::sets::VCPUS,
     event::{Events, Step},
@@ -27,8 +30,8 @@ const MEMORY: Size = Size::mib(512);
 /// What only a guest can be given that is booted.
 #[rustfmt::skip]
 const OF_A_GUEST: &[&str] = &[
-    "mode", "vcpus", "memory", "disk", "kernel", "machine", "cpu", "append", "keep", "verbose",
-    "timeout",
+    "mode", "vcpus", "memory", "disk", "kernel", "machine", "cpu", "append", "root", "qemu_arg",
+    "keep", "verbose", "timeout",
 ];
 
 #[derive(Args, Clone)]
@@ -61,6 +64,13 @@ pub struct LabOptions {
     /// A further kernel parameter for the guest (may be repeated)
     #[arg(long, value_name = "PARAMETER")]
     pub append: Vec<String>,
+    /// The guest's whole system, which boots with systemd: `debian:12` or `debian:13`, made by
+    /// mmdebstrap, or a folder; else the guest sees this machine's files
+    #[arg(long, value_name = "SYSTEM")]
+    pub root: Option<System>,
+    /// A further word for the guest's QEMU (may be repeated)
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub qemu_arg: Vec<String>,
     /// A further kernel parameter for the host (may be repeated)
     #[arg(long, value_name = "PARAMETER")]
     pub host_append: Vec<String>,
@@ -197,6 +207,12 @@ impl LabOptions {
         guest.cpu = self.cpu.clone();
         guest.append = self.append.clone();
         guest.machine = self.machine;
+        guest.qemu = self.qemu_arg.clone();
+        guest.system = match (&self.root, self.dry_run) {
+            (Some(system), false) => Some(root::ensure(system, events)?),
+            (Some(system), true) => Some(root::built(system)?),
+            (None, _) => None,
+        };
         Ok(LabPlan { host, guest, tools, fresh: self.fresh || self.verbose })
     }
 }

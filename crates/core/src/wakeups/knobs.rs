@@ -264,7 +264,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn timer(function: &str, process: Option<&str>, class: Class) -> Timer {
-        let process = process.map(|name| Process { pid: Some(1), name: name.into() });
+        let process = process.map(|name| Process { pid: Some(1), name: name.into(), unit: None });
         Timer { function: function.into(), class, process, start: None }
     }
 

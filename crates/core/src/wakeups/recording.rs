@@ -164,4 +164,7 @@ pub struct Process {
     /// None for all workers of the kernel's work queues together.
     pub pid: Option<u32>,
     pub name: String,
+    /// The unit of systemd's that it is part of; none where it is part of none, or has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
 }

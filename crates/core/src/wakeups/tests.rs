@@ -62,7 +62,8 @@ fn exit(vcpu: u32, begin_ns: u64, ns: u64, cause: Cause) -> Absence {
 }
 
 fn timer(function: &str, process: Option<(u32, &str)>) -> Timer {
-    let process = process.map(|(pid, name)| Process { pid: Some(pid), name: name.into() });
+    let process =
+        process.map(|(pid, name)| Process { pid: Some(pid), name: name.into(), unit: None });
     Timer { function: function.into(), class: Class::Hard, process, start: None }
 }
 

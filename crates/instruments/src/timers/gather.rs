@@ -175,8 +175,10 @@ fn process(one: &Wake) -> Option<Process> {
     let name = name(one.name_low, one.name_high);
     match one.pid {
         0 => None,
-        _ if name.starts_with("kworker/") => Some(Process { pid: None, name: "kworker".into() }),
-        pid => Some(Process { pid: Some(pid), name }),
+        _ if name.starts_with("kworker/") => {
+            Some(Process { pid: None, name: "kworker".into(), unit: None })
+        }
+        pid => Some(Process { pid: Some(pid), name, unit: None }),
     }
 }
 

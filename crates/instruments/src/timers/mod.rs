@@ -7,6 +7,7 @@
 mod gather;
 mod program;
 mod raw;
+mod units;
 
 use crate::{
     bpf::{self, Records},
@@ -48,13 +49,15 @@ impl Instrument for TimerRecorder {
         let symbols = Symbols::read()?;
         let cpus = fs_err::read_to_string("/proc/stat")?;
         let cpus = cpus.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+        let mut events = gather(self.records.taken(), &self.starts(&symbols)?, &symbols);
+        units::name(&mut events);
         Ok(GuestWakeups {
             clock,
             begin_ns: clock.begin.ns,
             end_ns: clock.end.ns,
             cpus: cpus.count() as u32,
             jiffies: jiffies(self.records.taken()),
-            events: gather(self.records.taken(), &self.starts(&symbols)?, &symbols),
+            events,
         })
     }
 }

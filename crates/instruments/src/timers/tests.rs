@@ -95,7 +95,7 @@ fn a_timer_that_was_started_before_is_known_by_its_next_expiry() {
     let before = Wake { timer: 3, ..wake(WAKE_HRTIMER, 10) };
     let other = Wake { timer: 4, ..wake(WAKE_HRTIMER, 15) };
     let found = timers(&[before, other, Wake { slack_ns: 50_000, ..known }]);
-    let sleeper = Process { pid: Some(5), name: "sleeper".into() };
+    let sleeper = Process { pid: Some(5), name: "sleeper".into(), unit: None };
     assert_eq!(found[0].process, Some(sleeper.clone()));
     assert_eq!(found[2].process, Some(sleeper));
     let classes: Vec<Class> = found.iter().map(|timer| timer.class).collect();
@@ -108,7 +108,7 @@ fn workers_of_the_kernel_are_one_and_the_idle_task_is_nobody() {
     let worker = Wake { known: 1, pid: 9, name_low: name(b"kworker/"), ..wake(WAKE_HRTIMER, 1) };
     let idle = Wake { known: 1, pid: 0, name_low: name(b"swapper/"), ..wake(WAKE_HRTIMER, 2) };
     let found = timers(&[worker, idle]);
-    assert_eq!(found[0].process, Some(Process { pid: None, name: "kworker".into() }));
+    assert_eq!(found[0].process, Some(Process { pid: None, name: "kworker".into(), unit: None }));
     assert_eq!(found[1].process, None);
 }
 

@@ -31,6 +31,7 @@ use qemu::save;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use store::{dig, discard, home, make_room, About, Fingerprint, Snapshot, ABOUT, MEMORY, STATE};
 
@@ -49,6 +50,9 @@ pub fn obstacle(spec: &HostSpec, guest: Option<&GuestConfig>) -> Option<&'static
         None
     }
 }
+
+/// How long a host that was kept may take to answer; it takes less than a second.
+const WAKING: Duration = Duration::from_secs(60);
 
 /// What is asked for, and what it is made of.
 struct Wanted<'a> {
@@ -187,7 +191,10 @@ fn wake(wanted: &Wanted, snapshot: &Snapshot) -> Result<(Host, Option<Guest>)> {
     let begin = Begin::Kept { memory, state };
     let spec = HostSpec { begin, ..wanted.spec.clone() };
     let About { ready, guest, .. } = snapshot.about.clone();
-    Host::woken(spec, wanted.tools, ready, guest)
+    // A whole system boots when its guest is there.
+    let system = wanted.guest.filter(|guest| guest.system.is_some());
+    let limit = system.map_or(WAKING, |guest| boot_limit(guest.vcpus));
+    Host::woken(spec, wanted.tools, ready, guest, limit)
 }
 
 /// What makes the difference to a snapshot that has the same settings.

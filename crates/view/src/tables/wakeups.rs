@@ -106,10 +106,13 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
             Source::Timer { timer } => (timer.start.clone(), timer.class.to_string()),
             _ => (None, String::new()),
         };
-        let process = one.source.process().map_or(String::new(), |process| match process.pid {
-            Some(pid) => format!("{} {pid}", process.name),
-            None if one.processes > 1 => format!("{} × {}", one.processes, process.name),
-            None => process.name.clone(),
+        let process = one.source.process().map_or(String::new(), |process| {
+            let unit = process.unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
+            match process.pid {
+                Some(pid) => format!("{} {pid}{unit}", process.name),
+                None if one.processes > 1 => format!("{} × {}{unit}", one.processes, process.name),
+                None => format!("{}{unit}", process.name),
+            }
         });
         let mut cells = vec![
             process,

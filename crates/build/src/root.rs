@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whole systems for guests: folders with a root file system of Debian's, made by mmdebstrap(1).
+
+use crate::{
+    cache,
+    kernel::{
+        run,
+        source::{build_into, lock},
+    },
+    progress::{Events, Step},
+};
+use anyhow::{bail, Result};
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+    str::FromStr,
+};
+
+/// Part of every key: raise it when something else is put into a system.
+const RECIPE: &str = "system 1";
+/// The releases that are known, with their names.
+const RELEASES: [(&str, &str); 2] = [("debian:12", "bookworm"), ("debian:13", "trixie")];
+const MIRROR: &str = "http://deb.debian.org/debian";
+/// Beside what every system has: a message bus, for logins and for what talks to systemd.
+const PACKAGES: &str = "--include=dbus,libpam-systemd";
+/// Of a folder that is a whole system.
+const INIT: &str = "sbin/init";
+
+/// A whole system, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum System {
+    /// A release of Debian: its name, and the one its archive has.
+    Debian(&'static str, &'static str),
+    Folder(PathBuf),
+}
+
+impl FromStr for System {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<System, String> {
+        if let Some((name, suite)) = RELEASES.iter().find(|(name, _)| *name == text) {
+            return Ok(System::Debian(name, suite));
+        }
+        let folder = Path::new(text);
+        if folder.is_dir() {
+            return Ok(System::Folder(folder.to_path_buf()));
+        }
+        let names = RELEASES.map(|(name, _)| name).join(", ");
+        Err(format!("neither a folder nor one of {names}"))
+    }
+}
+
+/// The system's folder, which is made (some 300 MB are fetched) unless the cache has it.
+///
+/// An error if mmdebstrap cannot make it, or if a folder has no `/sbin/init`.
+pub fn ensure(system: &System, events: Events) -> Result<PathBuf> {
+    let (name, suite) = match system {
+        System::Debian(name, suite) => (*name, *suite),
+        System::Folder(folder) => return given(folder),
+    };
+    let dir = dir_of(suite)?;
+    if dir.is_dir() {
+        return Ok(dir);
+    }
+    let _lock = lock("root", events)?;
+    if !dir.is_dir() {
+        events(Step::MakingSystem { name }.into());
+        fs_err::create_dir_all(dir.parent().unwrap_or(&dir))?;
+        build_into(&dir, |part| make(suite, part))?;
+    }
+    Ok(dir)
+}
+
+/// The same, if it is there; for showing what would be run.
+pub fn built(system: &System) -> Result<PathBuf> {
+    match system {
+        System::Folder(folder) => given(folder),
+        System::Debian(_, suite) => dir_of(suite),
+    }
+}
+
+fn dir_of(suite: &str) -> Result<PathBuf> {
+    let key = cache::key([RECIPE, suite, PACKAGES].map(str::as_bytes));
+    Ok(cache::dir()?.join("root").join(format!("{suite}-{key}")))
+}
+
+fn given(folder: &Path) -> Result<PathBuf> {
+    // A link to an absolute path leads elsewhere here.
+    if folder.join(INIT).symlink_metadata().is_err() {
+        bail!(
+            "{} is no whole system: there is no /{INIT} in it\n\
+             hint: `mmdebstrap --include=systemd-sysv trixie FOLDER` makes one",
+            folder.display()
+        );
+    }
+    Ok(fs_err::canonicalize(folder)?)
+}
+
+fn make(suite: &str, to: &Path) -> Result<()> {
+    let mut command = Command::new("mmdebstrap");
+    command.args(["--quiet", "--mode=root", "--variant=important", PACKAGES, suite]).arg(to);
+    command.arg(format!("deb {MIRROR} {suite} main"));
+    if let Err(error) = run::output(&mut command) {
+        bail!(
+            "cannot make a system of Debian {suite}: {error:#}\n\
+             hint: it takes root, a network, and `apt install mmdebstrap`"
+        );
+    }
+    let id = cache::key([suite.as_bytes()]);
+    fs_err::write(to.join("etc/machine-id"), format!("{id}{id}\n"))?;
+    fs_err::write(to.join("etc/hostname"), format!("{suite}\n"))?;
+    // Nothing of it is out of date: what would bring it up to date need not run at each boot.
+    for folder in ["etc", "var"] {
+        fs_err::write(to.join(folder).join(".updated"), "")?;
+    }
+    // The console is the lab's: whatever is said there is a complaint.
+    symlink("/dev/null", to.join("etc/systemd/system/serial-getty@.service"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_is_a_release_or_a_folder_with_a_first_process() {
+        assert_eq!("debian:13".parse(), Ok(System::Debian("debian:13", "trixie")));
+        let refused = "debian:11".parse::<System>().unwrap_err();
+        assert!(refused.ends_with("debian:12, debian:13"), "{refused}");
+        let folder = tempfile::tempdir().unwrap();
+        let system: System = folder.path().to_str().unwrap().parse().unwrap();
+        let error = built(&system).unwrap_err().to_string();
+        assert!(error.contains("no /sbin/init") && error.contains("hint: "), "{error}");
+        fs_err::create_dir(folder.path().join("sbin")).unwrap();
+        symlink("/lib/systemd/systemd", folder.path().join(INIT)).unwrap();
+        assert_eq!(built(&system).unwrap(), folder.path().canonicalize().unwrap());
+    }
+}
