@@ -43,21 +43,28 @@ impl FromStr for System {
             return Ok(System::Debian(name, suite));
         }
         let folder = Path::new(text);
-        if folder.is_dir() {
-            return Ok(System::Folder(folder.to_path_buf()));
+        if !folder.is_dir() {
+            let names = RELEASES.map(|(name, _)| name).join(", ");
+            return Err(format!("neither a folder nor one of {names}"));
         }
-        let names = RELEASES.map(|(name, _)| name).join(", ");
-        Err(format!("neither a folder nor one of {names}"))
+        // A link to an absolute path leads elsewhere here.
+        if folder.join(INIT).symlink_metadata().is_err() {
+            return Err(format!(
+                "no whole system: there is no /{INIT} in it\n\
+                 hint: `mmdebstrap --include=systemd-sysv trixie FOLDER` makes one"
+            ));
+        }
+        folder.canonicalize().map(System::Folder).map_err(|error| error.to_string())
     }
 }
 
 /// The system's folder, which is made (some 300 MB are fetched) unless the cache has it.
 ///
-/// An error if mmdebstrap cannot make it, or if a folder has no `/sbin/init`.
+/// An error if mmdebstrap cannot make it.
 pub fn ensure(system: &System, events: Events) -> Result<PathBuf> {
     let (name, suite) = match system {
         System::Debian(name, suite) => (*name, *suite),
-        System::Folder(folder) => return given(folder),
+        System::Folder(folder) => return Ok(folder.clone()),
     };
     let dir = dir_of(suite)?;
     if dir.is_dir() {
@@ -75,7 +82,7 @@ pub fn ensure(system: &System, events: Events) -> Result<PathBuf> {
 /// The same, if it is there; for showing what would be run.
 pub fn built(system: &System) -> Result<PathBuf> {
     match system {
-        System::Folder(folder) => given(folder),
+        System::Folder(folder) => Ok(folder.clone()),
         System::Debian(_, suite) => dir_of(suite),
     }
 }
@@ -83,18 +90,6 @@ pub fn built(system: &System) -> Result<PathBuf> {
 fn dir_of(suite: &str) -> Result<PathBuf> {
     let key = cache::key([RECIPE, suite, PACKAGES].map(str::as_bytes));
     Ok(cache::dir()?.join("root").join(format!("{suite}-{key}")))
-}
-
-fn given(folder: &Path) -> Result<PathBuf> {
-    // A link to an absolute path leads elsewhere here.
-    if folder.join(INIT).symlink_metadata().is_err() {
-        bail!(
-            "{} is no whole system: there is no /{INIT} in it\n\
-             hint: `mmdebstrap --include=systemd-sysv trixie FOLDER` makes one",
-            folder.display()
-        );
-    }
-    Ok(fs_err::canonicalize(folder)?)
 }
 
 fn make(suite: &str, to: &Path) -> Result<()> {
@@ -129,11 +124,11 @@ mod tests {
         let refused = "debian:11".parse::<System>().unwrap_err();
         assert!(refused.ends_with("debian:12, debian:13"), "{refused}");
         let folder = tempfile::tempdir().unwrap();
-        let system: System = folder.path().to_str().unwrap().parse().unwrap();
-        let error = built(&system).unwrap_err().to_string();
+        let parsed = || folder.path().to_str().unwrap().parse::<System>();
+        let error = parsed().unwrap_err();
         assert!(error.contains("no /sbin/init") && error.contains("hint: "), "{error}");
         fs_err::create_dir(folder.path().join("sbin")).unwrap();
         symlink("/lib/systemd/systemd", folder.path().join(INIT)).unwrap();
-        assert_eq!(built(&system).unwrap(), folder.path().canonicalize().unwrap());
+        assert_eq!(parsed(), Ok(System::Folder(folder.path().canonicalize().unwrap())));
     }
 }
