@@ -12,7 +12,7 @@ CRATES = CARGO_TARGET_DIR=$(CARGO_TARGET_DIR) scripts/crates
 TESTS = scripts/tests
 QUICK = unit cli docs house browser
 # Everything else that exists, in the order of what it needs.
-MORE = long debug tick-accounting irq-accounting soak intel packages series
+MORE = slow long debug tick-accounting irq-accounting soak intel packages series
 
 # Prints the step and how long it may take.  The output of apt and cargo goes to a log.
 STEP = @scripts/step

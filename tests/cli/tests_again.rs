@@ -33,7 +33,13 @@ impl Fake {
         let program = dir.path().join("program");
         fs::write(&program, FAKE).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let table = format!("[fake]\nwhat = \"six\"\nprograms = [{program:?}]\n");
+        let suite = |name: &str, more: &str| {
+            format!("[{name}]\nwhat = \"six\"\nprograms = [{program:?}]\n{more}\n")
+        };
+        let table = suite("fake", "")
+            + &suite("most", "but = \"few\"")
+            + &suite("few", "only = [\"a::\", \"c\"]")
+            + &suite("old", "skip = [\"gone\"]");
         fs::write(dir.path().join("suites.toml"), table).unwrap();
         fs::write(dir.path().join("bad"), bad).unwrap();
         Fake(dir)
@@ -118,5 +124,21 @@ fn a_run_that_was_stopped_is_resumed_where_it_was() {
 fn a_suite_that_is_not_there_is_refused_with_those_that_are() {
     let output = Fake::new("").run(&["other"]);
     let said = text(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("hint: there are fake"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("hint: there are fake, "), "{said}");
+}
+
+#[test]
+fn a_suite_may_leave_out_the_tests_of_another() {
+    let fake = Fake::new("");
+    assert_eq!(fake.run(&["most"]).status.code(), Some(0));
+    assert_eq!(fake.ran(), "b d e f");
+    assert_eq!(fake.run(&["few"]).status.code(), Some(0));
+    assert_eq!(fake.ran(), "b d e f a::x c");
+}
+
+#[test]
+fn a_name_that_no_test_has_is_a_mistake_in_the_suites() {
+    let output = Fake::new("").run(&["old"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(69) && said.contains("names 'gone'"), "{said}");
 }
