@@ -3,6 +3,7 @@
 //! host.
 
 mod again;
+mod calibrate;
 mod recorded;
 
 use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};

@@ -2,6 +2,7 @@
 //! Tests of the command by running it; nothing here boots or needs a network.
 
 mod bench;
+mod calibrate;
 mod compare;
 mod crates;
 mod debian;

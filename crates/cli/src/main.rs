@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod calibrate;
 mod compare;
 mod doctor;
 mod emulator;
@@ -52,6 +53,7 @@ enum Verb {
     Model(model::Args),
     Exits(exits::Args),
     Serve(serve::Args),
+    Calibrate(calibrate::Args),
     Idle(Box<idle::Args>),
     Noise(Box<noise::Args>),
     Report(report::Args),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Compare(args) => compare::run(&args),
         Verb::Model(args) => model::run(args),
         Verb::Exits(args) => exits::run(&args),
+        Verb::Calibrate(args) => calibrate::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Idle(args) => idle::run(&args),
         Verb::Noise(args) => noise::run(&args),

@@ -72,6 +72,7 @@ pub fn step(step: &Step) -> String {
         AddingRound { round } => format!("intervals are still too wide: round {round}"),
         TracingModes => "one idle cycle of every mode".into(),
         Tracing { subject, workload } => format!("{subject}: tracing {workload}"),
+        Calibrating { exit } => format!("measuring {exit}"),
     }
 }
 

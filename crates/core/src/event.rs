@@ -60,6 +60,7 @@ pub enum Step<'a> {
     AddingRound { round: u32 },
     TracingModes,
     Tracing { subject: Subject, workload: &'a str },
+    Calibrating { exit: &'a str },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,6 +2,7 @@
 //! What paratick computes without touching a file, a process or a clock.
 
 pub mod balancing;
+pub mod calibration;
 pub mod catalogue;
 pub mod cause;
 pub mod clock_device;

@@ -11,6 +11,7 @@ mod first_root;
 pub mod guest;
 pub mod host;
 mod link;
+pub mod micro;
 pub mod run_folder;
 pub mod snapshot;
 pub mod spec;

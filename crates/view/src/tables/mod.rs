@@ -4,6 +4,7 @@
 pub mod averages;
 pub mod balance;
 pub mod bench;
+pub mod calibration;
 pub mod crowd;
 pub mod cycle;
 pub mod exits;
