@@ -11,13 +11,16 @@ use serde_json::Value;
 
 const READS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/doctor/reads.c");
 
+/// A guest's parameters.
+pub const APPEND: &str = "console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet";
+
 fn host() -> Host {
     snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap()
 }
 
 /// A VM that reads its disk each millisecond.  `name` is a test's own, and of a pipe in /tmp that
 /// leads to its monitor, too.
-fn start(host: &Host, name: &str, cpu: &str, more: &str) {
+pub fn start(host: &Host, name: &str, cpu: &str, more: &str) {
     let init = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
     let archive = format!("{init}.cpio");
     compile(READS, &init);
@@ -30,7 +33,7 @@ fn start(host: &Host, name: &str, cpu: &str, more: &str) {
          sleep 100000 >{name}.in & {}{firmware} -nodefaults -no-user-config -display none \
          -name {name},debug-threads=on -accel kvm -m 128M -cpu host,migratable=off,-xsave{cpu} \
          -machine q35,sata=off,smbus=off,i8042=off,hpet=off -kernel {} -initrd {archive} \
-         -append 'console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet' -serial file:{name} \
+         -append '{APPEND}' -serial file:{name} \
          -chardev pipe,id=monitor,path={name} -mon monitor \
          -blockdev null-co,node-name=disk,size=1048576,read-zeroes=on {more} \
          </dev/null >{name}.qemu 2>&1 & Q=$!; echo $Q >{name}.pid; \
@@ -42,7 +45,7 @@ fn start(host: &Host, name: &str, cpu: &str, more: &str) {
     on(host, &line);
 }
 
-fn costs(report: &Value) -> Vec<Value> {
+pub fn costs(report: &Value) -> Vec<Value> {
     report["costs"].as_array().unwrap().clone()
 }
 
