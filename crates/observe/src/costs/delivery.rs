@@ -64,9 +64,6 @@ fn offload(cpuinfo: &str) -> Option<Offload> {
     Some(Offload { name, switch, processor_has, is_on: None })
 }
 
-/// Reasons that are the same as the machine's switch.
-const OF_THE_MACHINE: [&str; 1] = ["DISABLED"];
-
 /// What ends a reason, as the kernel calls that.
 const MENDS: [(&str, &str); 3] = [
     ("PIT_REINJ", "QEMU: -global kvm-pit.lost_tick_policy=discard"),
@@ -87,7 +84,7 @@ impl Seen {
         match (offload.is_on, offload.processor_has) {
             (Some(true), _) => self.inhibited(exits, name),
             (_, Some(false)) => Cost { state: State::Absent, ..exits }
-                .found(format!("the processor has no {name}: {of}{}", self.and_inhibited())),
+                .found(format!("the processor has no {name}{}: {of}", self.as_kvm_says())),
             (Some(false), Some(true)) => exits.found(format!("KVM's {name} is off: {of}")).mend(
                 format!("once no VM runs: modprobe -r {module}; modprobe {module} {switch}=1"),
             ),
@@ -116,19 +113,22 @@ impl Seen {
             "{name} is {at_times}inhibited: {}, with {changes:.0} changes a second",
             reasons.join(", ")
         );
-        let mends = reasons.iter().map(|reason| mend(reason)).collect::<Vec<_>>();
+        let mend = |reason: &String| {
+            let known = MENDS.iter().find(|(name, _)| name == reason);
+            known.map_or("no line mends it", |(_, mend)| mend)
+        };
+        let mends = reasons.iter().map(mend).collect::<Vec<_>>();
         exits.found(found).mend(mends.join("; "))
     }
 
-    /// What would be in the way of a processor that has it.
-    fn and_inhibited(&self) -> String {
+    /// Where nothing is there to be inhibited, KVM keeps one reason, and no others.
+    fn as_kvm_says(&self) -> String {
         let read = self.kept.as_ref().and_then(|kept| kept.read.as_ref());
-        let always = read.map(|read| read.always.as_slice()).unwrap_or_default();
-        let others = always.iter().filter(|one| !OF_THE_MACHINE.contains(&one.as_str()));
-        let others: Vec<String> = others.map(|one| format!("{one} ({})", mend(one))).collect();
-        match others.is_empty() {
-            true => String::new(),
-            false => format!("; one that has would be inhibited: {}", others.join(", ")),
+        let always = read.map(|read| read.always.join(", ")).unwrap_or_default();
+        if always.is_empty() {
+            always
+        } else {
+            format!(" (KVM: {always})")
         }
     }
 
@@ -166,11 +166,6 @@ impl Seen {
         let found = format!("{written}; {found}");
         Cost { what, state, per_second: Some(rate), share: None, found, mend }
     }
-}
-
-fn mend(reason: &str) -> &'static str {
-    let known = MENDS.iter().find(|(name, _)| *name == reason);
-    known.map_or("no line mends it", |(_, mend)| mend)
 }
 
 /// An exit that neither AVIC nor APICv needs.
