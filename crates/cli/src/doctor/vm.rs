@@ -111,8 +111,8 @@ fn text(found: &Found) -> String {
     table.note(
         "Of one CPU: what the host did for the exits; of a quota, for how long its group was held \
          back, on all CPUs together.  Free: less than two a second (a clock: 20) and 0.1 % of a \
-         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Absent: this machine lacks what would \
-         end it.",
+         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Absent: this machine lacks what \
+         would end it.",
     );
     table.text() + &threads(&found.threads)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, and whether the guest
-//! has kvm-clock.  Some of it is where BTF says, and not known without.
+//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, and whether the
+//! guest has kvm-clock.  Some of it is where BTF says, and not known without.
 //!
 //! bpf/kept.bpf.c reads and counts.
 
