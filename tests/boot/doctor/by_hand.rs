@@ -11,9 +11,6 @@ use serde_json::Value;
 
 const READS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/doctor/reads.c");
 
-/// A guest's parameters.
-pub const APPEND: &str = "console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet";
-
 fn host() -> Host {
     snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap()
 }
@@ -33,7 +30,7 @@ pub fn start(host: &Host, name: &str, cpu: &str, more: &str) {
          sleep 100000 >{name}.in & {}{firmware} -nodefaults -no-user-config -display none \
          -name {name},debug-threads=on -accel kvm -m 128M -cpu host,migratable=off,-xsave{cpu} \
          -machine q35,sata=off,smbus=off,i8042=off,hpet=off -kernel {} -initrd {archive} \
-         -append '{APPEND}' -serial file:{name} \
+         -append 'console=ttyS0 panic=1 reboot=t pci=lastbus=0 quiet' -serial file:{name} \
          -chardev pipe,id=monitor,path={name} -mon monitor \
          -blockdev null-co,node-name=disk,size=1048576,read-zeroes=on {more} \
          </dev/null >{name}.qemu 2>&1 & Q=$!; echo $Q >{name}.pid; \
