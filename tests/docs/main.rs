@@ -7,6 +7,7 @@ mod files;
 mod generated;
 mod papers;
 mod schema;
+mod shown;
 
 use files::File;
 

@@ -13,8 +13,10 @@ use std::{
 const WARNINGS: [&str; 3] = ["-Wall", "-Werror", "-Wno-unused-variable"];
 
 /// BPF programs, each with a header that user space shares.
-const SHARED: [&str; 10] =
-    ["exits", "halts", "noise", "osnoise", "pcpus", "polls", "steps", "timerlat", "timers", "vcpu"];
+const SHARED: [&str; 11] = [
+    "exits", "halts", "kept", "noise", "osnoise", "pcpus", "polls", "steps", "timerlat", "timers",
+    "vcpu",
+];
 
 /// BPF programs that share the header of another.
 const MORE: [&str; 1] = ["sampler"];

@@ -12,6 +12,7 @@ const VERSION: u32 = 1;
 
 const POINTER: u32 = 2;
 const STRUCT: u32 = 4;
+const ENUM: u32 = 6;
 const TYPEDEF: u32 = 8;
 const CONST: u32 = 10;
 const PROTO: u32 = 13;
@@ -46,7 +47,7 @@ struct Type {
     kind: u32,
     /// The size of a struct, the type that a pointer leads to, …
     of: u32,
-    /// Of a struct: name, type, offset in bits; of a function: name, type.
+    /// Of a struct: name, type, offset in bits; of a function: name, type; of an enum: name, value.
     members: Vec<[u32; 3]>,
 }
 
@@ -90,6 +91,15 @@ impl Btf {
         (bits % 8 == 0).then_some(bits / 8)
     }
 
+    /// The names of an enum, with their values; none where there is no such enum.
+    pub fn values(&self, name: &str) -> Vec<(String, u32)> {
+        let mut those = self.types.iter().filter(|one| one.kind == ENUM);
+        let found = those.find(|one| self.is_named(one.name, name));
+        let members = found.map(|one| one.members.as_slice()).unwrap_or_default();
+        let value = |[name, value, _]: &[u32; 3]| Some((self.string(*name)?, *value));
+        members.iter().filter_map(value).collect()
+    }
+
     /// Whether the first argument of an event's raw tracepoint is a pointer to such a struct.
     pub fn begins_with(&self, event: &str, structure: &str) -> bool {
         let event = format!("btf_trace_{event}");
@@ -122,6 +132,11 @@ impl Btf {
         let rest = found.and_then(|found| found.strip_prefix(name.as_bytes()));
         rest.is_some_and(|rest| rest.first() == Some(&0))
     }
+
+    fn string(&self, at: u32) -> Option<String> {
+        let bytes = self.strings.get(at as usize..)?.split(|byte| *byte == 0).next()?;
+        String::from_utf8(bytes.to_vec()).ok()
+    }
 }
 
 impl Type {
@@ -139,7 +154,7 @@ impl Type {
                     Some([name, of, bits & mask])
                 })
                 .collect::<Option<_>>()?,
-            PROTO => (0..count)
+            PROTO | ENUM => (0..count)
                 .map(|nth| {
                     let [name, of] = numbers(bytes, 12 + nth * each)?;
                     Some([name, of, 0])
@@ -167,7 +182,6 @@ mod tests {
     use super::*;
 
     const INT: u32 = 1;
-    const ENUM: u32 = 6;
 
     /// BTF of these types and strings.
     fn btf(types: &[&[u32]], strings: &str) -> Vec<u8> {
@@ -188,7 +202,7 @@ mod tests {
         let kernel = btf(
             &[
                 &[1, info(INT, 0), 4, 32],
-                &[0, info(ENUM, 2), 4, 0, 0, 0, 1],
+                &[14, info(ENUM, 2), 4, 18, 0, 21, 3],
                 &[5, info(STRUCT, 3) | 1 << 31, 16, 14, 1, 0, 18, 1, 64, 21, 1, 3 << 24 | 97],
                 &[0, info(POINTER, 0), 3],
             ],
@@ -218,6 +232,13 @@ mod tests {
         for (structure, member) in [("kvm_vcpu", "i"), ("kvm_vcpu", "flag"), ("kvm", "id")] {
             assert_eq!(btf.offset(structure, member), None, "{member}");
         }
+    }
+
+    #[test]
+    fn the_values_of_an_enum_have_names() {
+        let btf = both(4).unwrap();
+        assert_eq!(btf.values("kvm"), [("id".into(), 0), ("flag".into(), 3)]);
+        assert!(btf.values("kvm_vcpu").is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod facts;
 pub mod gaps;
 pub mod halts;
 pub mod idle;
+pub mod kept;
 pub mod marker;
 pub mod noise;
 pub mod osnoise;

@@ -17,7 +17,7 @@ fn host() -> Host {
 
 /// A VM that reads its disk each millisecond.  `name` is a test's own, and of a pipe in /tmp that
 /// leads to its monitor, too.
-fn start(host: &Host, name: &str, cpu: &str, more: &str) {
+pub fn start(host: &Host, name: &str, cpu: &str, more: &str) {
     let init = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
     let archive = format!("{init}.cpio");
     compile(READS, &init);
@@ -42,7 +42,7 @@ fn start(host: &Host, name: &str, cpu: &str, more: &str) {
     on(host, &line);
 }
 
-fn costs(report: &Value) -> Vec<Value> {
+pub fn costs(report: &Value) -> Vec<Value> {
     report["costs"].as_array().unwrap().clone()
 }
 

@@ -86,6 +86,7 @@ fn word_of(state: State) -> &'static str {
     match state {
         State::Costs => "costs",
         State::Free => "free",
+        State::Absent => "absent",
         State::Unknown => "unknown",
     }
 }
@@ -110,8 +111,8 @@ fn text(found: &Found) -> String {
     table.note(
         "Of one CPU: what the host did for the exits; of a quota, for how long its group was held \
          back, on all CPUs together.  Free: less than two a second (a clock: 20) and 0.1 % of a \
-         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Not looked at: whether AVIC or \
-         APICv is inhibited, and whether a guest reads kvm-clock.",
+         CPU; an iothread, below 1 %; a tick, below 1000 Hz.  Absent: this machine lacks what \
+         would end it.",
     );
     table.text() + &threads(&found.threads)
 }

@@ -25,7 +25,7 @@ const TIMERS: &str = "give the guest a timer of its CPUs: Linux its APIC's (with
 
 impl Seen {
     /// With the exits that this is true of.
-    fn exits(&self, what: &'static str, is: impl Fn(&Exits) -> bool) -> Cost {
+    pub fn exits(&self, what: &'static str, is: impl Fn(&Exits) -> bool) -> Cost {
         let all = sum(self.vm.exits.iter().filter(|exits| is(exits)));
         self.cost(what, self.vm.per_second(all.count), self.vm.share(all.cpu_ns()))
     }

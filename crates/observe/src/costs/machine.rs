@@ -19,6 +19,8 @@ pub struct Machine {
     pub invariant_tsc: bool,
     /// The word by which a guest has no paravirtual EOI.
     pub no_pv_eoi: Option<&'static str>,
+    /// … and no kvm-clock.
+    pub no_kvm_clock: Option<&'static str>,
     pub iothreads: Vec<Iothread>,
 }
 
@@ -44,8 +46,10 @@ impl Machine {
             || line.iter().any(|word| word.trim_start_matches('-') == "no-hpet");
         let cpu = values("cpu");
         let all = feature(&cpu, "hv-passthrough") == Some(true);
-        let off = [("kvm", "kvm=off"), ("kvm-pv-eoi", "kvm-pv-eoi=off")];
-        let mut off = off.into_iter().filter(|(name, _)| feature(&cpu, name) == Some(false));
+        let off = |one: &'static str| {
+            let mut both = ["kvm=off", one].into_iter();
+            both.find(|word| feature(&cpu, word.trim_end_matches("=off")) == Some(false))
+        };
         let host = cpu.first().is_some_and(|model| ["host", "max"].contains(&model.as_str()));
         let stays = feature(&cpu, "migratable") == Some(false);
         Some(Machine {
@@ -53,7 +57,8 @@ impl Machine {
             hyperv: all || cpu.iter().any(|word| word.trim_start_matches('+').starts_with("hv")),
             stimer: all || feature(&cpu, "hv-stimer") == Some(true),
             invariant_tsc: feature(&cpu, "invtsc").unwrap_or(host && stays),
-            no_pv_eoi: off.next().map(|(_, word)| word),
+            no_pv_eoi: off("kvm-pv-eoi=off"),
+            no_kvm_clock: off("kvmclock=off"),
             iothreads: options(line, "object").filter_map(|value| iothread(&value)).collect(),
         })
     }
@@ -109,6 +114,7 @@ mod tests {
             stimer: false,
             invariant_tsc: false,
             no_pv_eoi: None,
+            no_kvm_clock: None,
             iothreads: Vec::new(),
         };
         assert_eq!(of("/usr/bin/qemu-system-x86_64 -m 64"), Some(plain.clone()));
@@ -149,6 +155,9 @@ mod tests {
         assert_eq!(seen("host,kvm=off"), Some("kvm=off"));
         assert_eq!(seen("host,-kvm_pv_eoi"), Some("kvm-pv-eoi=off"));
         assert_eq!(seen("host,kvm-pv-eoi=on,kvm=on"), None);
+        let clock = |cpu: &str| of(&format!("qemu-kvm -cpu {cpu}")).unwrap().no_kvm_clock;
+        assert_eq!(clock("host,kvm=off,-kvmclock"), Some("kvm=off"));
+        assert_eq!((clock("host,-kvmclock"), clock("host")), (Some("kvmclock=off"), None));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! What costs a VM time, by its command line and what was counted for a while; and what mends it.
 
 mod beside;
+mod delivery;
 mod exits;
 mod limits;
 mod machine;
@@ -9,9 +10,11 @@ mod threads;
 
 use crate::{processes::command_line, Identity, Wanted, Watch, STEP};
 use anyhow::{bail, Context, Result};
+use delivery::Host;
 use limits::{halt_poll_ns, Limits};
 use machine::Machine;
 use paratick_core::observed::Vm;
+use paratick_instruments::kept::{Keeper, Kept};
 use std::{
     thread::sleep,
     time::{Duration, Instant},
@@ -26,6 +29,8 @@ pub enum State {
     Costs,
     /// Nothing to speak of.
     Free,
+    /// This machine lacks what would end it.
+    Absent,
     /// Nobody tells.
     Unknown,
 }
@@ -60,6 +65,9 @@ struct Seen {
     before: Limits,
     after: Limits,
     halt_poll_ns: Option<u64>,
+    /// None: it cannot be read.
+    kept: Option<Kept>,
+    host: Host,
 }
 
 /// Looks at a VM for this long.
@@ -71,6 +79,7 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
     let wanted = Wanted::of(&[vm.process.to_string()], std::slice::from_ref(vm))?;
     let machine = Machine::of(&command_line(vm.process));
     let mut watch = Watch::start(wanted, Vec::new(), std::slice::from_ref(vm))?;
+    let keeper = Keeper::start(vm.process).ok();
     let before = Limits::of(vm.process);
     let end = Instant::now() + time;
     while Instant::now() < end && !watch.is_over() {
@@ -78,6 +87,7 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
         watch.look()?;
     }
     let after = Limits::of(vm.process);
+    let kept = keeper.map(|keeper| keeper.read()).transpose()?;
     let vcpus = watch.threads(vm.process)?;
     let seen = watch.read()?;
     watch.check_told(&seen)?;
@@ -92,7 +102,8 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
              hint: look for a shorter time, with --for"
         );
     }
-    let seen = Seen { machine, vm, before, after, halt_poll_ns: halt_poll_ns() };
+    let halt_poll_ns = halt_poll_ns();
+    let seen = Seen { machine, vm, before, after, halt_poll_ns, kept, host: Host::here() };
     let mut threads = seen.after.threads.since(&seen.before.threads, &vcpus, seen.vm.ns);
     threads.retain(|work| work.per_second >= LEAST.0 || work.share >= LEAST.1);
     Ok(Found { costs: seen.judge(), threads, vm: seen.vm })
@@ -101,13 +112,15 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
 impl Seen {
     fn judge(&self) -> Vec<Cost> {
         let mut costs = self.devices();
-        costs.extend([self.hyperv(), self.clocks(), self.eoi(), self.tick(), self.polling()]);
+        costs.extend([self.hyperv(), self.clocks(), self.kvm_clock()]);
+        costs.extend([self.eoi(), self.delivery(), self.tick(), self.polling()]);
         costs.extend(self.quotas());
         costs.extend(self.iothreads());
         let rank = |cost: &Cost| match cost.state {
             State::Costs => (0, -cost.share.unwrap_or_default()),
             State::Free => (1, 0.0),
-            State::Unknown => (2, 0.0),
+            State::Absent => (2, 0.0),
+            State::Unknown => (3, 0.0),
         };
         costs.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).expect("numbers"));
         costs

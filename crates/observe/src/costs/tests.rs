@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{
+    delivery::Host,
     limits::Quota,
     threads::{Thread, Threads},
     *,
@@ -8,6 +9,7 @@ use paratick_core::{
     cause::Cause,
     observed::{Exits, Kind, Spent},
 };
+use paratick_instruments::kept::{Fields, Kept};
 use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
@@ -41,7 +43,24 @@ fn seen(cpu: &str, exits: Vec<Exits>) -> Seen {
         before: limits(0),
         after: limits(500),
         halt_poll_ns: Some(200_000),
+        kept: Some(kept(&[], &[], false)),
+        host: host("flags : svm avic\n", true),
     }
+}
+
+fn kept(always: &[&str], at_times: &[&str], has_clock: bool) -> Kept {
+    let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+    let read = Fields { always: words(always), at_times: words(at_times), has_clock };
+    Kept { read: Some(read), changes: 0, writes: 0 }
+}
+
+/// With AMD's switch, and a good TSC.
+fn host(cpuinfo: &str, is_on: bool) -> Host {
+    Host::of(|file| match file {
+        "/proc/cpuinfo" => Some(cpuinfo.into()),
+        "/sys/module/kvm_amd/parameters/avic" => Some(if is_on { "Y\n" } else { "N\n" }.into()),
+        _ => file.contains("clocksource").then(|| "tsc\n".into()),
+    })
 }
 
 fn named(seen: &Seen) -> Vec<&'static str> {
@@ -118,14 +137,21 @@ fn a_quota_and_polls_count_for_as_long_as_was_looked() {
 #[test]
 fn what_nobody_tells_is_unknown() {
     let mut seen = seen("host", Vec::new());
-    seen.machine = None;
-    seen.after = Limits::default();
+    (seen.machine, seen.kept, seen.after) = (None, None, Limits::default());
     let costs = seen.judge();
     let unknown = costs.iter().filter(|cost| cost.state == State::Unknown);
     let unknown: Vec<_> = unknown.map(|cost| cost.what).collect();
     assert_eq!(
         unknown,
-        ["Hyper-V's timer", "paravirtual EOI", "host's tick", "polling in vain", "quota"]
+        [
+            "Hyper-V's timer",
+            "kvm-clock",
+            "paravirtual EOI",
+            "AVIC or APICv",
+            "host's tick",
+            "polling in vain",
+            "quota"
+        ]
     );
 }
 
@@ -178,4 +204,75 @@ fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
     assert_eq!(named(&seen), ["PIT"]);
     seen.after.threads.own.clear();
     assert_eq!(of(&seen, "iothread").state, State::Unknown);
+}
+
+#[test]
+fn avic_that_is_inhibited_costs_what_it_would_spare() {
+    let exits = || {
+        let window = Kind { cause: Cause::Other, reason: "vintr".into(), about: None };
+        let spent = Spent { count: 600, kvm_ns: SECOND / 100, ..Spent::default() };
+        let window = Exits { vcpu: 0, kind: window, spent };
+        let sends = exits(Cause::Ipi, "X2APIC_ICR", 1000, SECOND / 100);
+        vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100), sends, window]
+    };
+    let what = "AVIC or APICv";
+    let mut seen = seen("host", exits());
+    let used = of(&seen, what);
+    assert_eq!((used.state, used.per_second), (State::Free, None));
+    seen.kept = Some(kept(&["PIT_REINJ", "SEV"], &["IRQWIN"], false));
+    assert_eq!(named(&seen), [what]);
+    let inhibited = of(&seen, what);
+    assert_eq!((inhibited.per_second, inhibited.share), (Some(1800.0), Some(0.015)));
+    assert!(inhibited.found.contains("inhibited: PIT_REINJ, SEV"), "{inhibited:?}");
+    assert!(inhibited.mend.contains("lost_tick_policy=discard; no line"), "{inhibited:?}");
+    seen.kept = Some(Kept { changes: 50, ..kept(&[], &["IRQWIN"], false) });
+    assert!(of(&seen, what).found.contains("at times inhibited: IRQWIN, with 25 changes a second"));
+}
+
+#[test]
+fn a_processor_without_avic_is_no_free_one_and_a_switch_that_is_off_is_named() {
+    let what = "AVIC or APICv";
+    let mut seen = seen("host", vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100)]);
+    seen.host = host("flags : svm\n", false);
+    seen.kept = Some(kept(&["DISABLED"], &[], false));
+    let absent = of(&seen, what);
+    assert_eq!((absent.state, absent.per_second), (State::Absent, Some(1000.0)));
+    assert!(absent.found.starts_with("the processor has no AVIC (KVM: DISABLED): exits"));
+    assert!(absent.mend.is_empty(), "{absent:?}");
+    seen.host = host("flags : svm avic\n", false);
+    assert!(of(&seen, what).mend.contains("modprobe kvm_amd avic=1"));
+    seen.host = host("flags : vmx\nvmx flags : apicv\n", false);
+    assert_eq!(of(&seen, what).state, State::Unknown);
+}
+
+/// Without BTF.
+#[test]
+fn avic_s_own_exits_tell_that_it_is_in_use() {
+    let ipi = Kind { cause: Cause::Ipi, reason: "avic_incomplete_ipi".into(), about: None };
+    let spent = Spent { count: 5, ..Spent::default() };
+    let mut seen = seen("host", vec![Exits { vcpu: 0, kind: ipi, spent }]);
+    seen.kept = Some(Kept::default());
+    assert_eq!(of(&seen, "AVIC or APICv").state, State::Free);
+    seen.vm.exits.clear();
+    assert_eq!(of(&seen, "AVIC or APICv").state, State::Unknown);
+}
+
+#[test]
+fn who_reads_kvm_clock_is_unknown_and_writing_it_costs() {
+    let of = |cpu: &str, kept: Kept| {
+        let mut seen = seen(cpu, Vec::new());
+        seen.kept = Some(kept);
+        let cost = of(&seen, "kvm-clock");
+        (cost.state, cost.found, cost.mend)
+    };
+    let written = |writes| Kept { writes, ..kept(&[], &[], true) };
+    assert_eq!(of("host,-kvmclock", written(0)).0, State::Free);
+    assert_eq!(of("host", kept(&[], &[], false)).0, State::Free);
+    assert_eq!(of("host", Kept::default()).0, State::Unknown);
+    let (state, found, mend) = of("host,migratable=off", written(1));
+    assert!(state == State::Unknown && found.contains("0.5 times a second"), "{found}");
+    assert!(found.contains("no host sees") && mend.contains("echo tsc >"), "{found} {mend}");
+    let (_, found, mend) = of("host", written(1));
+    assert!(found.contains("the guest's is not invariant") && mend.contains("+invtsc"), "{mend}");
+    assert_eq!(of("host", written(4000)).0, State::Costs);
 }
