@@ -2,8 +2,9 @@
 //! The parts of documents that the code states.  `PARATICK_BLESS=1` writes them again.
 
 use crate::{
+    evaluated,
     files::{self, File},
-    papers, schema, COLUMNS,
+    papers, schema, swept, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -23,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 17] = [
+const BLOCKS: [Block; 29] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -36,6 +37,18 @@ const BLOCKS: [Block; 17] = [
     ("stock", stock),
     ("paper", paper),
     ("paper-starves", paper_starves),
+    ("tables-2-to-4", evaluated::averages),
+    ("most", evaluated::most),
+    ("figure-4", || evaluated::programs_of("sequential")),
+    ("figure-5", || evaluated::programs_of("multithreaded-small")),
+    ("figure-6", || evaluated::programs_of("io")),
+    ("figure-6-kinds", evaluated::kinds),
+    ("own", || evaluated::exits_of("own", &["tickless-stop", "paratick"])),
+    ("origins", evaluated::origins),
+    ("cross-over-computed", swept::computed_crossover),
+    ("cross-over-measured", swept::measured_crossover),
+    ("events", swept::events),
+    ("mix-of-exits", mix_of_exits),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -324,6 +337,27 @@ fn quick() -> String {
     ));
     let rows: Vec<String> = WORKLOADS.map(row).to_vec();
     format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
+}
+
+/// What the exits of README's table are about, in per cent.
+fn mix_of_exits() -> String {
+    const CAUSES: [&str; 7] = ["halt", "arm", "expiry", "ipi", "eoi", "host_tick", "io"];
+    let all = kept("quick");
+    let cells = ["idle", "cpu", "pingpong", "barrier", "sleep", "block"]
+        .into_iter()
+        .flat_map(|workload| ["tickless", "tickless+poll"].map(|mode| (workload, mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let causes = &all.causes[workload][mode];
+        let sum: f64 = causes.values().sum();
+        let share = |n: f64| format!("{:.0}", n / sum * 100.0);
+        let named = CAUSES.map(|cause| causes.get(cause).copied().unwrap_or_default());
+        let rest = share(sum - named.iter().sum::<f64>());
+        let exits = number(&all, workload, mode);
+        format!("| {workload} | {mode} | {exits} | {} | {rest} |", named.map(share).join(" | "))
+    });
+    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
+    let lines = "---|".repeat(CAUSES.len() + 4);
+    table(&format!("| | mode | exits | {names} | others |\n|{lines}"), rows)
 }
 
 /// Programs of one file: exits by mode, and `paratick` against the better of the modes without.

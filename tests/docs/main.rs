@@ -3,10 +3,12 @@
 //! lengths.
 
 mod commands;
+mod evaluated;
 mod files;
 mod generated;
 mod papers;
 mod schema;
+mod swept;
 
 use files::File;
 
