@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 29] = [
+const BLOCKS: [Block; 30] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -48,6 +48,7 @@ const BLOCKS: [Block; 29] = [
     ("cross-over-computed", swept::computed_crossover),
     ("cross-over-measured", swept::measured_crossover),
     ("events", swept::events),
+    ("weights", swept::weights),
     ("mix-of-exits", mix_of_exits),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `docs/evaluation/runs.py` measured, and what the model says of the same.
+//! What `docs/evaluation/runs.py` and a test measured, and what the model says of the same.
 
 use crate::{files, generated::table};
 use paratick_core::{
@@ -121,4 +121,25 @@ pub fn events() -> String {
         format!("| {what} | {} | {} |", row.mode, number(row.exits))
     });
     kept.with_origin(table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
+}
+
+/// What `tests/boot/noise.rs` printed.
+#[derive(Deserialize)]
+struct Weight {
+    exit: String,
+    class: String,
+    count: f64,
+    ns: f64,
+    vmm_ns: f64,
+}
+
+/// A light and a heavy exit.
+pub fn weights() -> String {
+    let kept = kept::<Weight>("weights");
+    let rows = kept.rows.iter().map(|row| {
+        let [count, ns, vmm] = [row.count, row.ns, row.vmm_ns].map(number);
+        format!("| {} | {} | {count} | {ns} | {vmm} |", row.exit, row.class)
+    });
+    let head = "| exit | class | exits | ns | of these in the VMM |\n|---|---|---|---|---|";
+    kept.with_origin(table(head, rows))
 }
