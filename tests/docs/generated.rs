@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 30] = [
+const BLOCKS: [Block; 31] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -50,6 +50,7 @@ const BLOCKS: [Block; 30] = [
     ("events", swept::events),
     ("weights", swept::weights),
     ("mix-of-exits", mix_of_exits),
+    ("polls", polls),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -359,6 +360,39 @@ fn mix_of_exits() -> String {
     let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
     let lines = "---|".repeat(CAUSES.len() + 4);
     table(&format!("| | mode | exits | {names} | others |\n|{lines}"), rows)
+}
+
+/// Exits, time and CPU time by how long a guest polls at most.
+fn polls() -> String {
+    let all = kept("polls");
+    let mut modes: Vec<_> = all.exits["sleep"].keys().map(String::as_str).collect();
+    let longest = |mode: &str| match mode.split_once("+poll") {
+        None => 0,
+        Some((_, "")) => 200_000,
+        Some((_, "-50k")) => 50_000,
+        Some((_, rest)) => rest.split(':').nth(1).and_then(|ns| ns.parse().ok()).expect("ns"),
+    };
+    modes.sort_by_key(|mode| longest(mode));
+    let change = |of: &Medians, workload: &str, mode: &str| {
+        let ratio = of[workload][mode] / of[workload]["tickless"];
+        paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
+    };
+    let cells = ["pingpong", "barrier", "sleep", "block"]
+        .into_iter()
+        .flat_map(|workload| modes.iter().map(move |mode| (workload, *mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let exits = number(&all, workload, mode);
+        let [time, cpu] =
+            [&all.duration_ns, &all.cpu_ns].map(|figure| change(figure, workload, mode));
+        format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
+    });
+    let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
+    let (clock, date) = (&all.clock, &all.started[..10]);
+    let of = wrapped(&format!(
+        "{} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
+        all.boots, all.commit, all.patches
+    ));
+    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
 }
 
 /// Programs of one file: exits by mode, and `paratick` against the better of the modes without.
