@@ -79,12 +79,33 @@ demo: ## from a bare machine to tables of exits and a report (12 min)
 
 # The tables of the documents that are made of files; an interrupted measurement goes on.
 TABLES = docs/evaluation/tables
-QUICK_RUN = $(CARGO_TARGET_DIR)/quick.json
+RUNS = $(CARGO_TARGET_DIR)/evaluation
+SMALL = multithreaded/multithreaded-small
+RESUME = $$(test -f $(RUNS)/$(1).json && echo --resume)
+KEPT = scripts/kept $(RUNS)/$(1).json docs/evaluation/runs.py $(1)
 
-evaluation: build ## measure the README's table again; after `make clean` anew (5 min)
-	$(PARATICK) bench quick $$(test -f $(QUICK_RUN) && echo --resume) --output $(QUICK_RUN)
-	scripts/table $(QUICK_RUN) >$(TABLES)/quick.json
-	PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
+evaluation: build ## measure the documents' tables again; after `make clean` anew (40 min)
+	scripts/bootstrap --with benches
+	@mkdir -p $(RUNS)
+	$(STEP) 1/8 'small workloads: README' 'about 6 min' $(PARATICK) bench quick \
+	    $(call RESUME,quick) --output $(RUNS)/quick.json
+	scripts/table $(RUNS)/quick.json >$(TABLES)/quick.json
+	$(STEP) 2/8 'programs on one vCPU: Table 2' 'about 7 min' $(PARATICK) bench sequential \
+	    --quick $(call RESUME,sequential) --output $(RUNS)/sequential.json
+	scripts/table $(RUNS)/sequential.json >$(TABLES)/sequential.json
+	$(STEP) 3/8 'fio: Table 4' 'about 9 min' $(PARATICK) bench io \
+	    --quick $(call RESUME,io) --output $(RUNS)/io.json
+	scripts/table $(RUNS)/io.json >$(TABLES)/io.json
+	$(STEP) 4/8 'programs on 4 vCPUs: Table 3' 'about 13 min' $(PARATICK) bench multithreaded \
+	    --quick --sizes 4 $(call RESUME,$(SMALL)) --output $(RUNS)/multithreaded
+	scripts/table $(RUNS)/$(SMALL).json >$(TABLES)/multithreaded-small.json
+	$(STEP) 5/8 'a stopped tick or not: docs/model.md' 'about 3 min' $(call KEPT,crossover) \
+	    $(BUILT)/paratick-agent
+	$(STEP) 6/8 'an event that is looked for' 'about 1 min' $(call KEPT,events)
+	cp $(RUNS)/crossover.json $(RUNS)/events.json $(TABLES)
+	$(STEP) 7/8 'the documents' 'about 2 min' \
+	    env PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
+	$(STEP) 8/8 'what no step of these measures' '1 s' scripts/table --older $(TABLES)/*.json
 
 test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is built)
 	@echo 'Tests: 5 steps, 41 min from nothing on 2 idle cores, 28 when all is built.' >&2

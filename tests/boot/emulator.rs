@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The emulator's patches, proved: each test fails without the effect of its own.
 
-use crate::support::{kernel, pair, sh, text, tools, workload};
+use crate::support::{host_for, kernel, pair, sh, text, tools, workload};
 use assert_cmd::Command;
 use paratick_core::{cause::Cause, size::Size};
 use paratick_machine::{backend::EMULATED, host::Host, spec::HostSpec};
@@ -202,4 +202,13 @@ fn pause_ends_the_shadow_of_sti() {
     let assert = qemu.assert().success();
     let said = text(&assert.get_output().stdout);
     assert!(said.ends_with('.') && said.contains('T'), "{said:?}");
+}
+
+/// KVM intercepts PAUSE only where the processor can filter it.
+#[test]
+fn no_pause_of_a_guest_is_an_exit() {
+    let host = host_for(kernel(), 1, &[]);
+    let seen = host.exec(sh("cat /sys/module/kvm_amd/parameters/pause_filter_count")).unwrap();
+    assert_eq!(text(&seen.stdout), "0\n");
+    host.shutdown().unwrap();
 }

@@ -2,8 +2,9 @@
 //! The parts of documents that the code states.  `PARATICK_BLESS=1` writes them again.
 
 use crate::{
+    evaluated,
     files::{self, File},
-    papers, schema, COLUMNS,
+    papers, schema, swept, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -23,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 17] = [
+const BLOCKS: [Block; 31] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -36,6 +37,20 @@ const BLOCKS: [Block; 17] = [
     ("stock", stock),
     ("paper", paper),
     ("paper-starves", paper_starves),
+    ("tables-2-to-4", evaluated::averages),
+    ("most", evaluated::most),
+    ("figure-4", || evaluated::programs_of("sequential")),
+    ("figure-5", || evaluated::programs_of("multithreaded-small")),
+    ("figure-6", || evaluated::programs_of("io")),
+    ("figure-6-kinds", evaluated::kinds),
+    ("own", || evaluated::exits_of("own", &["tickless-stop", "paratick"])),
+    ("origins", evaluated::origins),
+    ("cross-over-computed", swept::computed_crossover),
+    ("cross-over-measured", swept::measured_crossover),
+    ("events", swept::events),
+    ("weights", swept::weights),
+    ("mix-of-exits", mix_of_exits),
+    ("polls", polls),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -324,6 +339,60 @@ fn quick() -> String {
     ));
     let rows: Vec<String> = WORKLOADS.map(row).to_vec();
     format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
+}
+
+/// What the exits of README's table are about, in per cent.
+fn mix_of_exits() -> String {
+    const CAUSES: [&str; 7] = ["halt", "arm", "expiry", "ipi", "eoi", "host_tick", "io"];
+    let all = kept("quick");
+    let cells = ["idle", "cpu", "pingpong", "barrier", "sleep", "block"]
+        .into_iter()
+        .flat_map(|workload| ["tickless", "tickless+poll"].map(|mode| (workload, mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let causes = &all.causes[workload][mode];
+        let sum: f64 = causes.values().sum();
+        let share = |n: f64| format!("{:.0}", n / sum * 100.0);
+        let named = CAUSES.map(|cause| causes.get(cause).copied().unwrap_or_default());
+        let rest = share(sum - named.iter().sum::<f64>());
+        let exits = number(&all, workload, mode);
+        format!("| {workload} | {mode} | {exits} | {} | {rest} |", named.map(share).join(" | "))
+    });
+    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
+    let lines = "---|".repeat(CAUSES.len() + 4);
+    table(&format!("| | mode | exits | {names} | others |\n|{lines}"), rows)
+}
+
+/// Exits, time and CPU time by how long a guest polls at most.
+fn polls() -> String {
+    let all = kept("polls");
+    let mut modes: Vec<_> = all.exits["sleep"].keys().map(String::as_str).collect();
+    let longest = |mode: &str| match mode.split_once("+poll") {
+        None => 0,
+        Some((_, "")) => 200_000,
+        Some((_, "-50k")) => 50_000,
+        Some((_, rest)) => rest.split(':').nth(1).and_then(|ns| ns.parse().ok()).expect("ns"),
+    };
+    modes.sort_by_key(|mode| longest(mode));
+    let change = |of: &Medians, workload: &str, mode: &str| {
+        let ratio = of[workload][mode] / of[workload]["tickless"];
+        paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
+    };
+    let cells = ["pingpong", "barrier", "sleep", "block"]
+        .into_iter()
+        .flat_map(|workload| modes.iter().map(move |mode| (workload, *mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let exits = number(&all, workload, mode);
+        let [time, cpu] =
+            [&all.duration_ns, &all.cpu_ns].map(|figure| change(figure, workload, mode));
+        format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
+    });
+    let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
+    let (clock, date) = (&all.clock, &all.started[..10]);
+    let of = wrapped(&format!(
+        "{} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
+        all.boots, all.commit, all.patches
+    ));
+    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
 }
 
 /// Programs of one file: exits by mode, and `paratick` against the better of the modes without.

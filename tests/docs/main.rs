@@ -3,11 +3,13 @@
 //! lengths.
 
 mod commands;
+mod evaluated;
 mod files;
 mod generated;
 mod papers;
 mod schema;
 mod shown;
+mod swept;
 
 use files::File;
 

@@ -3,6 +3,7 @@
 //! numbers must stand in a section that the item links to, or in a file of a table.
 
 use crate::{
+    evaluated,
     files::{self, File},
     generated::{median, table},
 };
@@ -41,7 +42,8 @@ struct Item {
     measured: Vec<String>,
     #[serde(default)]
     printed: String,
-    /// Our numbers, or why there are none; `{quick sleep paratick}` is one of a table's file.
+    /// Our numbers, or why there are none; `{quick sleep paratick}` is one of a table's file, and
+    /// `{io average paratick tickless-stop time}` a change.
     ours: String,
 }
 
@@ -102,10 +104,14 @@ fn filled(ours: &str) -> String {
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
         let (name, rest) = part.split_once('}').expect("a number's name ends");
-        let [file, workload, mode] = name.split(' ').collect::<Vec<_>>()[..] else {
-            panic!("{DATA}: {{{name}}} is no number of a table");
+        let number = match name.split(' ').collect::<Vec<_>>()[..] {
+            [file, workload, mode] => median(file, workload, mode),
+            [file, workload, mode, baseline, figure] => {
+                evaluated::named([file, workload, mode, baseline, figure])
+            }
+            _ => panic!("{DATA}: {{{name}}} is no number of a table"),
         };
-        text += &(median(file, workload, mode) + rest);
+        text += &(number + rest);
     }
     text
 }

@@ -2,7 +2,7 @@
 //! What people see of results: tables as text and as HTML, and the report, one self-contained page.
 //! Pure: results go in, a text comes out.
 
-mod change;
+pub mod change;
 pub mod compare;
 pub mod figure;
 
@@ -10,7 +10,7 @@ mod input;
 pub mod model;
 pub mod number;
 mod page;
-mod paper;
+pub mod paper;
 pub mod rtla;
 mod samples;
 mod section;

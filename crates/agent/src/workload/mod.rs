@@ -12,6 +12,7 @@ mod compute;
 mod cpu;
 mod exponential;
 mod finelock;
+mod fio;
 mod futex;
 mod idle;
 mod measure;

@@ -4,7 +4,7 @@
 //! What it writes goes to a file in memory: reading a pipe would wake this process inside the
 //! window.  It may use all the CPUs that this process may use; nothing here is pinned.
 
-use super::{measure::measure, options::Options};
+use super::{fio, measure::measure, options::Options};
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
 use std::{
@@ -18,10 +18,12 @@ use std::{
 
 /// How much of a failed program's output is shown.
 const TAIL: u64 = 2000;
+/// fio's output has half of it.
+const FIO: u64 = 4000;
 
 pub fn run(options: &Options) -> Result<Report> {
     let output = memory_file()?;
-    let measured = measure(options, || {
+    let mut measured = measure(options, || {
         for _ in 0..options.work {
             let status = run_once(options, &output)?;
             if !status.success() {
@@ -30,6 +32,8 @@ pub fn run(options: &Options) -> Result<Report> {
         }
         Ok(options.work)
     })?;
+    let told = tail(&output, FIO).ok().and_then(|text| fio::told(&text));
+    measured.more.extend(told.into_iter().flatten().map(|(name, n)| (name.into(), n.into())));
     Ok(measured)
 }
 
@@ -89,13 +93,13 @@ fn failed(options: &Options, status: ExitStatus, output: &File) -> Failed {
     Failed {
         command: options.command.join(" "),
         code: status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1),
-        tail: tail(output).unwrap_or_default(),
+        tail: tail(output, TAIL).unwrap_or_default(),
     }
 }
 
-fn tail(mut output: &File) -> std::io::Result<String> {
+fn tail(mut output: &File, most: u64) -> std::io::Result<String> {
     let length = output.seek(SeekFrom::End(0))?;
-    output.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    output.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
     output.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_string())

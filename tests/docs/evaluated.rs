@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The paper's Tables 2 to 4 and Figures 4 to 6, of the samples in docs/evaluation/tables.
+
+use crate::{
+    files,
+    generated::{table, wrapped},
+};
+use paratick_core::{
+    catalogue::programs,
+    stats::{self, compare, Observation, Verdict},
+};
+use paratick_view::{
+    change::{geometric_mean, Change, Metric, Versus, BASELINES, OURS, PAPERS},
+    number::{self, NARROW_SPACE, NO_BREAK, SPACE},
+    paper,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+const FOLDER: &str = "docs/evaluation/tables";
+/// Files, and what their guests have.
+const SETS: [(&str, &str); 5] = [
+    ("sequential", "one vCPU"),
+    ("multithreaded-small", "4 vCPUs"),
+    ("multithreaded-medium", "16 vCPUs"),
+    ("multithreaded-large", "64 vCPUs"),
+    ("io", "fio"),
+];
+
+/// What changes: by its name in papers.toml, and by that of its samples.
+#[derive(Clone, Copy, PartialEq)]
+enum Figure {
+    Paper(Metric),
+    /// Bytes by the time that fio says its job ran for.
+    Fio,
+}
+
+impl Figure {
+    const OF_PROGRAMS: [Figure; 3] = [
+        Figure::Paper(Metric::Exits),
+        Figure::Paper(Metric::Throughput),
+        Figure::Paper(Metric::Time),
+    ];
+    const OF_IO: [Figure; 4] = [
+        Figure::Paper(Metric::Exits),
+        Figure::Fio,
+        Figure::Paper(Metric::Throughput),
+        Figure::Paper(Metric::Time),
+    ];
+
+    fn all(file: &str) -> &'static [Figure] {
+        match file {
+            "io" => &Self::OF_IO,
+            _ => &Self::OF_PROGRAMS,
+        }
+    }
+
+    /// In papers.toml, and in the tables.
+    fn name(self) -> &'static str {
+        match self {
+            Figure::Paper(Metric::Exits) => "exits",
+            Figure::Paper(Metric::Throughput) => "work per CPU time",
+            Figure::Paper(Metric::Time) => "time",
+            Figure::Fio => "fio's throughput",
+        }
+    }
+
+    /// Of samples, and whether less of these is more of it.
+    fn samples(self) -> (&'static str, bool) {
+        match self {
+            Figure::Paper(Metric::Exits) => ("exits", false),
+            Figure::Paper(Metric::Throughput) => ("cpu_ns", true),
+            Figure::Paper(Metric::Time) => ("duration_ns", false),
+            Figure::Fio => ("fio_run_ms", true),
+        }
+    }
+
+    /// The least is the largest gain.
+    fn gain(self, change: &Change) -> f64 {
+        match self.samples() {
+            (_, true) => -change.ratio,
+            (_, false) => change.ratio,
+        }
+    }
+
+    /// The paper's metric of the same name: its throughput of I/O is fio's.
+    fn printed(self, file: &str) -> Option<Metric> {
+        match self {
+            Figure::Paper(Metric::Throughput) if file == "io" => None,
+            Figure::Paper(metric) => Some(metric),
+            Figure::Fio => Some(Metric::Throughput),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Kept {
+    command: String,
+    started: String,
+    commit: String,
+    patches: String,
+    clock: String,
+    boots: u32,
+    vcpus: u32,
+    /// By workload, mode and name; those of a run have the same place in each list.
+    samples: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<f64>>>>,
+}
+
+/// None where nothing was measured: some take long.
+fn kept(file: &str) -> Option<Kept> {
+    let path = format!("{FOLDER}/{file}.json");
+    if !files::root().join(&path).exists() {
+        return None;
+    }
+    let kept = serde_json::from_str(&files::read(&path));
+    Some(kept.unwrap_or_else(|error| panic!("{path}: {error}")))
+}
+
+impl Kept {
+    /// In the order of the catalogue, which is the paper's.
+    fn workloads(&self) -> Vec<&'static str> {
+        let real = programs::programs().iter().map(|one| one.name.as_str());
+        let own = programs::kernels().iter().map(|one| one.name.as_str());
+        let jobs = programs::io().into_iter().map(|job| &*job.name.leak());
+        let all = real.chain(own).chain(jobs);
+        let known: Vec<_> = all.filter(|name| self.samples.contains_key(*name)).collect();
+        assert_eq!(known.len(), self.samples.len(), "{}: others", self.command);
+        known
+    }
+
+    /// None where a mode or a figure was not measured.
+    fn change(&self, workload: &str, versus: Versus, figure: Figure) -> Option<Change> {
+        let (name, inverse) = figure.samples();
+        let of = |mode: String| -> Option<Vec<Observation>> {
+            let all = self.samples[workload].get(&mode)?;
+            let round = all["round"].iter().map(|round| *round as u32);
+            let observe = |(round, &value)| Observation { round, value };
+            Some(round.zip(all.get(name)?).map(observe).collect())
+        };
+        let found = compare(&of(versus.mode.to_string())?, &of(versus.baseline.to_string())?)?;
+        Some(if inverse { found.inverse() } else { found }.into())
+    }
+
+    /// None where one of them is missing.
+    fn average(&self, of: &[&str], versus: Versus, figure: Figure) -> Option<Change> {
+        let all = of.iter().map(|name| self.change(name, versus, figure));
+        geometric_mean(&all.collect::<Option<Vec<_>>>()?)
+    }
+
+    /// The largest gain, and whose.
+    fn most(&self, versus: Versus, figure: Figure) -> Option<(Change, &'static str)> {
+        let all = self.workloads().into_iter();
+        let all = all.filter_map(|name| Some((self.change(name, versus, figure)?, name)));
+        all.min_by(|(one, _), (other, _)| figure.gain(one).total_cmp(&figure.gain(other)))
+    }
+
+    fn without_ours(&self) -> Vec<&'static str> {
+        let own = |name: &&str| programs::kernels().iter().any(|one| one.name == **name);
+        self.workloads().into_iter().filter(|name| !own(name)).collect()
+    }
+
+    fn origin(&self) -> String {
+        let (clock, date) = (&self.clock, &self.started[..10]);
+        let text = format!(
+            "`{}`: {} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
+            self.command, self.boots, self.commit, self.patches
+        );
+        wrapped(&text).replace("\n  ", "\n")
+    }
+}
+
+/// With its interval.
+fn long(change: Option<Change>) -> String {
+    change.map_or("–".into(), |change| plain(change.text()))
+}
+
+fn plain(text: String) -> String {
+    text.replace([NARROW_SPACE, SPACE], " ").replace(NO_BREAK, "")
+}
+
+/// Without it.
+fn short(change: Option<Change>) -> String {
+    match change {
+        None => "–".into(),
+        Some(change) => match (change.verdict, plain(number::change(change.ratio))) {
+            (Verdict::NoDifferenceShown, _) => "≈".into(),
+            (Verdict::TooFewSamples, size) => format!("({size})"),
+            (_, size) => size,
+        },
+    }
+}
+
+/// `{FILE WORKLOAD MODE BASELINE FIGURE}` of papers.toml; `average`, `others` (without the agent's
+/// own kernels), `most`, or the beginning of some workloads' names, stands for several.
+pub fn named(words: [&str; 5]) -> String {
+    let [file, workload, mode, baseline, figure] = words;
+    let kept = kept(file).unwrap_or_else(|| panic!("{file} was not measured"));
+    let figure = Figure::OF_IO.into_iter().find(|one| one.name().starts_with(figure));
+    let figure = figure.unwrap_or_else(|| panic!("{words:?}: no such figure"));
+    let versus = Versus { mode: mode.parse().unwrap(), baseline: baseline.parse().unwrap() };
+    let all = kept.workloads();
+    let found = match workload {
+        "average" => kept.average(&all, versus, figure),
+        "others" => kept.average(&kept.without_ours(), versus, figure),
+        "most" => kept.most(versus, figure).map(|(change, _)| change),
+        start => kept.average(&starting(&all, start), versus, figure),
+    };
+    assert!(found.is_some(), "{words:?} was not measured");
+    short(found)
+}
+
+fn starting<'a>(all: &[&'a str], start: &str) -> Vec<&'a str> {
+    all.iter().copied().filter(|name| name.starts_with(start)).collect()
+}
+
+/// Tables 2 to 4.
+pub fn averages() -> String {
+    let mut rows = Vec::new();
+    for (file, of) in SETS {
+        let Some(kept) = kept(file) else { continue };
+        let figures = Figure::OF_PROGRAMS.map(|figure| match figure {
+            Figure::Paper(Metric::Throughput) if file == "io" => Figure::Fio,
+            other => other,
+        });
+        let bench = file.split('-').next().unwrap_or_default();
+        let row = |name: String, cells: [String; 3]| format!("| {name} | {} |", cells.join(" | "));
+        let printed = Metric::ALL.map(|metric| paper::average(bench, kept.vcpus, metric));
+        let printed = printed.map(|percent| plain(number::printed(percent.expect("the paper's"))));
+        rows.push(row(format!("**{of}**, the paper"), printed));
+        let (all, others) = (kept.workloads(), kept.without_ours());
+        for versus in Versus::all() {
+            let of = |some: &[&str]| figures.map(|figure| long(kept.average(some, versus, figure)));
+            let baseline = versus.baseline.to_string().replace("tickless-", "");
+            rows.push(row(format!("{} / {baseline}", versus.mode), of(&all)));
+            if others.len() < all.len() {
+                rows.push(row("… without our own two".into(), of(&others)));
+            }
+        }
+    }
+    table("| | VM exits | throughput | time |\n|---|---|---|---|", rows.into_iter())
+}
+
+/// The abstract's sentence.
+pub fn most() -> String {
+    let sets = [("with blocking", &SETS[1..4]), ("with I/O", &SETS[4..])];
+    let rows = sets.iter().zip(paper::MOST).flat_map(|((kind, files), printed)| {
+        let figures = Figure::all(files[0].0).iter();
+        figures.map(move |figure| {
+            let best = |mode| {
+                let versus = Versus { mode, ..PAPERS };
+                let of = |(file, size): &(&str, &str)| {
+                    let (change, name) = kept(file)?.most(versus, *figure)?;
+                    let name = if *file == "io" { name.into() } else { format!("{name}, {size}") };
+                    Some((change, name))
+                };
+                let all = files.iter().filter_map(of);
+                let least = all.min_by(|one: &(Change, String), other: &(Change, String)| {
+                    figure.gain(&one.0).total_cmp(&figure.gain(&other.0))
+                });
+                least.map_or("–".into(), |(change, name)| {
+                    format!("{} ({name})", short(Some(change)))
+                })
+            };
+            let metric = figure.printed(files[0].0);
+            let printed = metric.map_or("–".into(), |metric| {
+                let at = Metric::ALL.iter().position(|one| *one == metric).unwrap();
+                plain(number::printed(printed[at]))
+            });
+            let [ticks, ours] = OURS.map(best);
+            format!("| {}, {kind} | {printed} | {ticks} | {ours} |", figure.name())
+        })
+    });
+    table("| at most | printed | paratick-ticks | paratick |\n|---|---|---|---|", rows)
+}
+
+/// Figures 4 to 6: each of a file.
+pub fn programs_of(file: &str) -> String {
+    let Some(kept) = kept(file) else { return "Not measured.".into() };
+    let all = kept.workloads();
+    let groups = all.iter().map(|name| (name.to_string(), vec![*name])).collect::<Vec<_>>();
+    by_group(file, &kept, &groups)
+}
+
+/// Figure 6 by kind of job.
+pub fn kinds() -> String {
+    let Some(kept) = kept("io") else { return "Not measured.".into() };
+    let all = kept.workloads();
+    let kinds = [
+        ("reads", vec!["seqr", "rndr"]),
+        ("writes", vec!["seqwr", "rndwr"]),
+        ("sequential", vec!["seqr", "seqwr"]),
+        ("at random", vec!["rndr", "rndwr"]),
+    ];
+    let of = |starts: &[&str]| {
+        starts.iter().flat_map(|start| starting(&all, &format!("{start}-"))).collect()
+    };
+    let kinds = kinds.map(|(name, starts)| (name.to_string(), of(&starts)));
+    let sizes = ["4k", "16k", "64k", "256k"].map(|size| {
+        let end = format!("-{size}");
+        (format!("of {size}"), all.iter().copied().filter(|name| name.ends_with(&end)).collect())
+    });
+    by_group("io", &kept, &[kinds, sizes].concat())
+}
+
+fn by_group(file: &str, kept: &Kept, groups: &[(String, Vec<&str>)]) -> String {
+    let columns: Vec<(Versus, Figure)> = BASELINES
+        .iter()
+        .flat_map(|baseline| Versus::against(*baseline))
+        .filter(|versus| *versus != (Versus { baseline: BASELINES[1], ..PAPERS }))
+        .flat_map(|versus| Figure::all(file).iter().map(move |figure| (versus, *figure)))
+        .collect();
+    let rows = groups.iter().map(|(name, of)| {
+        let cells = columns
+            .iter()
+            .map(|(versus, figure)| short(kept.average(of, *versus, *figure)).replace(" %", ""));
+        format!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | "))
+    });
+    let names = columns.iter().enumerate().map(|(at, (_, figure))| {
+        let group = ["1: ", "2: ", "3: "][at / Figure::all(file).len()];
+        let first = at % Figure::all(file).len() == 0;
+        let name = match figure {
+            Figure::Fio => "fio",
+            Figure::Paper(Metric::Throughput) => "work",
+            other => other.name(),
+        };
+        format!("{}{name}", if first { group } else { "" })
+    });
+    let names: Vec<_> = names.collect();
+    let head = format!("| | {} |\n|{}", names.join(" | "), "---|".repeat(names.len() + 1));
+    format!("{}\n\n{}", table(&head, rows), kept.origin())
+}
+
+/// Medians of any programs, in some modes.
+pub fn exits_of(file: &str, modes: &[&str]) -> String {
+    let kept = kept(file).expect("it is there");
+    let rows = kept.samples.iter().map(|(name, of)| {
+        let exits = modes.iter().map(|mode| {
+            let median = stats::median(&of[*mode]["exits"]).expect("it ran");
+            plain(number::whole(median))
+        });
+        format!("| {name} | {} |", exits.collect::<Vec<_>>().join(" | "))
+    });
+    let head = format!("| | {} |\n|{}", modes.join(" | "), "---|".repeat(modes.len() + 1));
+    format!("{}\n\n{}", table(&head, rows), kept.origin())
+}
+
+/// Every file that tables are made of, and which are of another series than README's table.
+pub fn origins() -> String {
+    #[derive(Deserialize)]
+    struct Origin {
+        started: Option<String>,
+        commit: Option<String>,
+        patches: Option<String>,
+        clock: Option<String>,
+    }
+    let read = |name: &str| -> Origin {
+        let text = files::read(&format!("{FOLDER}/{name}.json"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let now = read("quick").patches;
+    let mut files = files::all();
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    let names = files.iter().filter_map(|file| {
+        file.path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".json")
+    });
+    let rows = names.map(|name| {
+        let of = read(name);
+        let series = match (&of.patches, &now) {
+            (None, _) => "by row".into(),
+            (own, now) if own == now => "README's".into(),
+            (Some(own), _) => format!("another: {own}"),
+        };
+        let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
+        let (commit, clock) = (text(of.commit), text(of.clock));
+        let date = text(of.started.map(|started| started[..10].to_string()));
+        format!("| {name} | {date} | {commit} | {series} | {clock} |")
+    });
+    table("| file | measured | commit | series | clock |\n|---|---|---|---|---|", rows)
+}
