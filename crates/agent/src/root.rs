@@ -38,9 +38,8 @@ pub fn make(root: &Path, trace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies what is in the folder `from` to the folder `to`, which is made, with modes and owners, but
-/// for what is not to be `taken`: here, because cp(1) and what it needs would have to come over 9p
-/// first.
+/// Copies what of the folder `from` is to be `taken` to the folder `to`, which is made, with modes
+/// and owners: here, because cp(1) and what it needs would have to come over 9p first.
 pub fn copy_tree(from: &Path, to: &Path, taken: &dyn Fn(&Path) -> bool) -> Result<()> {
     fs_err::create_dir_all(to)?;
     let found = fs_err::metadata(from)?;
