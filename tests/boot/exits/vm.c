@@ -5,7 +5,8 @@
  * which are this program's, and take PAUSE us; then it halts, which ends it.
  * Prints NAME, the process and the exits of all its vCPUs as KVM has counted them,
  * and "?" where KVM does not say. With AS in the environment its process has that
- * number; with THEN its first vCPU's thread becomes a sleep of so many seconds.
+ * number; with THEN its first vCPU's thread becomes a sleep of so many seconds;
+ * with PORTS all writes go to ports of which that number has all bits.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,9 +31,10 @@ static const uint8_t code[] = {
 	0x66, 0x31, 0xc0,		/* again: xor %eax, %eax */
 	0x0f, 0xa2,			/* cpuid */
 	0x89, 0xfa,			/* mov %di, %dx */
+	0x81, 0xe2, 0xff, 0xff,		/* and $PORTS, %dx */
 	0xee,				/* out %al, %dx */
 	0x66, 0x4f,			/* dec %edi */
-	0x75, 0xf4,			/* jnz again */
+	0x75, 0xf0,			/* jnz again */
 	0xf4,				/* hlt */
 };
 
@@ -146,6 +148,11 @@ int main(int argc, char **argv)
 		return 2;
 	memcpy(memory, code, sizeof(code));
 	memcpy(memory + 2, &rounds, sizeof(rounds));
+	if (getenv("PORTS")) {
+		uint16_t ports = atoi(getenv("PORTS"));
+
+		memcpy(memory + 15, &ports, sizeof(ports));
+	}
 	region.userspace_addr = (uintptr_t)memory;
 	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region))
 		return 3;

@@ -4,13 +4,14 @@
 mod beside;
 mod delivery;
 mod exits;
+mod host;
 mod limits;
 mod machine;
 mod threads;
 
 use crate::{processes::command_line, Identity, Wanted, Watch, STEP};
 use anyhow::{bail, Context, Result};
-use delivery::Host;
+use host::Host;
 use limits::{halt_poll_ns, Limits};
 use machine::Machine;
 use paratick_core::observed::Vm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::{
-    delivery::Host,
+    host::Host,
     limits::Quota,
     threads::{Thread, Threads},
     *,
