@@ -3,6 +3,7 @@
 
 use crate::support::paratick;
 use assert_cmd::Command;
+use paratick_core::results::SCHEMA;
 use serde_json::{json, Value};
 use std::fs;
 use tempfile::TempDir;
@@ -58,47 +59,57 @@ fn results(cells: &[(&str, &str, u64)]) -> Value {
     let samples = |exits: u64| -> Vec<Value> {
         let sample = |n: u64| {
             json!({
-                "round": n / 2 + 1, "repeat": n % 2 + 1, "exits": exits + n,
-                "exits_by_cause": {"arm": exits / 2, "halt": exits / 2 + n},
-                "msr_writes": {"TSC_DEADLINE": exits / 2},
+                "round": n / 2 + 1, "repeat": n % 2 + 1,
+                "exits": {
+                    "total": exits + n, "by_reason": {},
+                    "by_cause": {"arm": exits / 2, "halt": exits / 2 + n},
+                    "msr_writes": {"TSC_DEADLINE": exits / 2}, "ticks_delivered": null,
+                },
             })
         };
         (0..8).map(sample).collect()
     };
+    let subject = |mode: &str| json!({ "mode": mode, "host": { "halt-poll": 0 } });
+    let subjects = ["tickless", "paratick-ticks", "periodic"].map(subject);
     let cell = |(workload, mode, exits): &(&str, &str, u64)| {
         json!({
-            "workload": workload, "mode": mode, "vcpus": 2, "work": 100,
-            "unit": "round trips", "samples": samples(*exits),
+            "workload": workload, "subject": subject(mode), "vcpus": 2, "work": 100,
+            "unit": "round trips",
+            "readings": {
+                "exits": {"samples": samples(*exits), "summary": {}, "versus": {}}, "idle": null,
+            },
         })
     };
     json!({
-        "schema": "paratick-results/1",
+        "schema": SCHEMA,
         "tool_version": "0.1.0",
         "bench": "quick",
         "started": "2026-01-01T00:00:00Z",
         "plan": {
-            "vcpus": 2, "modes": ["tickless", "paratick", "periodic"], "workloads": [],
-            "rounds": 4, "repeats": 2,
+            "vcpus": 2, "subjects": subjects,
+            "workloads": [], "rounds": 4, "repeats": 2,
         },
         "environment": {
             "kernel_version": "6.12.1", "host_kernel_version": "6.12.1",
             "configuration": {
                 "kernel_sha256": "", "host_kernel_sha256": "", "guest_memory_bytes": 1,
-                "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false, "halt_poll_ns": 0,
+                "host_cpus": 3, "host_memory_bytes": 1, "host_is_machine": false,
             },
             "qemu_command_lines": {"host": [], "guests": {}},
             "machine": {"cpu": "a \
              processor", "cpus": 2, "memory_bytes": 1, "kernel_version": "6.1"},
             "fingerprint": "one",
         },
+        "problems": [],
         "cells": cells.iter().map(cell).collect::<Vec<_>>(),
     })
 }
 
-const CALM: [(&str, &str, u64); 2] = [("pingpong", "tickless", 4000), ("idle", "paratick", 300)];
+const CALM: [(&str, &str, u64); 2] =
+    [("pingpong", "tickless", 4000), ("idle", "paratick-ticks", 300)];
 
 fn slower() -> Value {
-    results(&[("pingpong", "tickless", 5000), ("idle", "paratick", 310)])
+    results(&[("pingpong", "tickless", 5000), ("idle", "paratick-ticks", 310)])
 }
 
 #[test]
@@ -163,7 +174,7 @@ fn it_fails_only_when_asked_and_only_for_what_was_asked() {
 fn too_few_rounds_conclude_nothing() {
     let mut few = slower();
     for cell in few["cells"].as_array_mut().unwrap() {
-        cell["samples"].as_array_mut().unwrap().truncate(3);
+        cell["readings"]["exits"]["samples"].as_array_mut().unwrap().truncate(3);
     }
     let pair = Pair::new(&results(&CALM), &few);
     // Which is not the same as no change.

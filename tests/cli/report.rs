@@ -293,20 +293,6 @@ fn old_files_are_judged_by_todays_rules() {
     let page = page(folder.path(), &[file]);
     assert!(page.contains("and nothing can be concluded in any metric"));
     assert!(page.contains("fewer than 4 rounds"), "no reason");
-    // From before there was `cpu_ns`.
-    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
-    let mut old: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(old).unwrap()).unwrap();
-    for cell in old["cells"].as_array_mut().unwrap() {
-        cell["summary"] = serde_json::json!({ "exits": null });
-    }
-    let results = paratick_core::results::read(&old.to_string()).unwrap();
-    let samples = results.cells.iter().flat_map(|cell| cell.samples());
-    assert!(samples.clone().count() > 0);
-    for sample in samples {
-        let instructions = sample.host_instructions.zip(sample.guest_instructions);
-        assert_eq!(sample.cpu_ns, instructions.map(|(host, guest)| host + guest));
-    }
 }
 
 #[test]
@@ -417,7 +403,7 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
         ("{\"my\": \"notes\"}", "not a results file"),
         ("{\"schema\": \"paratick-results/9\"}", "paratick-results/9"),
         ("{\"schema\": \"paratick-timeline/9\"}", "paratick-timeline/9"),
-        ("{\"schema\": \"paratick-timeline/1\", \"lines\": 3}", "paratick-timeline/1"),
+        ("{\"schema\": \"paratick-results/3\", \"cells\": 3}", "paratick-results/3"),
     ] {
         fs::write(&bad, text).unwrap();
         refused(&[good.clone(), bad.clone()], &to, &["bad.json", why]);

@@ -4,6 +4,7 @@
 use crate::{
     files,
     generated::{table, wrapped},
+    kept::{self, FOLDER},
 };
 use paratick_core::{
     catalogue::programs,
@@ -17,7 +18,6 @@ use paratick_view::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const FOLDER: &str = "docs/evaluation/tables";
 /// Files, and what their guests have.
 const SETS: [(&str, &str); 5] = [
     ("sequential", "one vCPU"),
@@ -93,14 +93,10 @@ impl Figure {
     }
 }
 
+type Kept = kept::Kept<OfPrograms>;
+
 #[derive(Deserialize)]
-struct Kept {
-    command: String,
-    started: String,
-    commit: String,
-    patches: String,
-    clock: String,
-    boots: u32,
+struct OfPrograms {
     vcpus: u32,
     /// By workload, mode and name; those of a run have the same place in each list.
     samples: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<f64>>>>,
@@ -108,12 +104,8 @@ struct Kept {
 
 /// None where nothing was measured: some take long.
 fn kept(file: &str) -> Option<Kept> {
-    let path = format!("{FOLDER}/{file}.json");
-    if !files::root().join(&path).exists() {
-        return None;
-    }
-    let kept = serde_json::from_str(&files::read(&path));
-    Some(kept.unwrap_or_else(|error| panic!("{path}: {error}")))
+    let there = files::root().join(format!("{FOLDER}/{file}.json")).exists();
+    there.then(|| kept::read(file))
 }
 
 impl Kept {
@@ -123,8 +115,8 @@ impl Kept {
         let own = programs::kernels().iter().map(|one| one.name.as_str());
         let jobs = programs::io().into_iter().map(|job| &*job.name.leak());
         let all = real.chain(own).chain(jobs);
-        let known: Vec<_> = all.filter(|name| self.samples.contains_key(*name)).collect();
-        assert_eq!(known.len(), self.samples.len(), "{}: others", self.command);
+        let known: Vec<_> = all.filter(|name| self.rest.samples.contains_key(*name)).collect();
+        assert_eq!(known.len(), self.rest.samples.len(), "{}: others", self.command);
         known
     }
 
@@ -132,7 +124,7 @@ impl Kept {
     fn change(&self, workload: &str, versus: Versus, figure: Figure) -> Option<Change> {
         let (name, inverse) = figure.samples();
         let of = |mode: String| -> Option<Vec<Observation>> {
-            let all = self.samples[workload].get(&mode)?;
+            let all = self.rest.samples[workload].get(&mode)?;
             let round = all["round"].iter().map(|round| *round as u32);
             let observe = |(round, &value)| Observation { round, value };
             Some(round.zip(all.get(name)?).map(observe).collect())
@@ -160,10 +152,10 @@ impl Kept {
     }
 
     fn origin(&self) -> String {
-        let (clock, date) = (&self.clock, &self.started[..10]);
+        let (clock, date, often) = (&self.clock, self.date(), self.often());
         let text = format!(
-            "`{}`: {} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
-            self.command, self.boots, self.commit, self.patches
+            "`{}`: {often}, {clock} clock; commit {} and series {} on {date}.",
+            self.command, self.commit, self.patches
         );
         wrapped(&text).replace("\n  ", "\n")
     }
@@ -224,7 +216,7 @@ pub fn averages() -> String {
         });
         let bench = file.split('-').next().unwrap_or_default();
         let row = |name: String, cells: [String; 3]| format!("| {name} | {} |", cells.join(" | "));
-        let printed = Metric::ALL.map(|metric| paper::average(bench, kept.vcpus, metric));
+        let printed = Metric::ALL.map(|metric| paper::average(bench, kept.rest.vcpus, metric));
         let printed = printed.map(|percent| plain(number::printed(percent.expect("the paper's"))));
         rows.push(row(format!("**{of}**, the paper"), printed));
         let (all, others) = (kept.workloads(), kept.without_ours());
@@ -333,7 +325,7 @@ fn by_group(file: &str, kept: &Kept, groups: &[(String, Vec<&str>)]) -> String {
 /// Medians of any programs, in some modes.
 pub fn exits_of(file: &str, modes: &[&str]) -> String {
     let kept = kept(file).expect("it is there");
-    let rows = kept.samples.iter().map(|(name, of)| {
+    let rows = kept.rest.samples.iter().map(|(name, of)| {
         let exits = modes.iter().map(|mode| {
             let median = stats::median(&of[*mode]["exits"]).expect("it ran");
             plain(number::whole(median))
@@ -353,18 +345,14 @@ pub fn origins() -> String {
         patches: Option<String>,
         clock: Option<String>,
     }
-    let read = |name: &str| -> Origin {
-        let text = files::read(&format!("{FOLDER}/{name}.json"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
-    };
-    let now = read("quick").patches;
+    let now = kept::read::<Origin>("quick").patches;
     let mut files = files::all();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     let names = files.iter().filter_map(|file| {
         file.path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".json")
     });
     let rows = names.map(|name| {
-        let of = read(name);
+        let of: Origin = kept::read(name);
         let series = match (&of.patches, &now) {
             (None, _) => "by row".into(),
             (own, now) if own == now => "README's".into(),

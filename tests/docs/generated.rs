@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    papers, schema, swept, COLUMNS,
+    kept, papers, schema, swept, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -159,15 +159,10 @@ fn programs_and_kernels() -> String {
 }
 
 /// What `scripts/table` keeps of a results file.
+type Kept = kept::Kept<OfBench>;
+
 #[derive(serde::Deserialize)]
-struct Kept {
-    command: String,
-    started: String,
-    commit: String,
-    patches: String,
-    clock: String,
-    boots: u32,
-    runs: u32,
+struct OfBench {
     /// Medians, by workload and mode.
     exits: Medians,
     /// Older files have none of the following.
@@ -185,10 +180,8 @@ struct Kept {
 type Medians = BTreeMap<String, BTreeMap<String, f64>>;
 
 fn kept(name: &str) -> Kept {
-    let file = format!("docs/evaluation/tables/{name}.json");
-    let kept = serde_json::from_str(&files::read(&file));
-    let kept: Kept = kept.unwrap_or_else(|error| panic!("{file}: {error}"));
-    assert!(kept.command.starts_with("paratick bench "), "{file}: {}", kept.command);
+    let kept: Kept = kept::read(name);
+    assert!(kept.command.starts_with("paratick bench "), "{name}: {}", kept.command);
     kept
 }
 
@@ -210,8 +203,7 @@ struct StockCell {
 
 /// Exits of each guest on each host.
 fn stock() -> String {
-    let text = files::read("docs/evaluation/tables/stock.json");
-    let kept: StockKept = serde_json::from_str(&text).expect("stock.json");
+    let kept: StockKept = kept::read("stock");
     let row = |cell: &StockCell| {
         let clock = if cell.clock == "parallel" { " (parallel clock)" } else { "" };
         let number = |n: u64| count(n as f64).replace(NARROW_SPACE, " ");
@@ -247,12 +239,12 @@ fn paper() -> String {
     let all = kept("paper");
     let cells = WORKLOADS.iter().flat_map(|workload| MODES.map(|mode| (*workload, mode)));
     let rows = cells.map(|(workload, mode)| {
-        let causes = &all.causes[workload][mode];
+        let causes = &all.rest.causes[workload][mode];
         let unknown = causes.keys().find(|cause| !CAUSES.contains(&cause.as_str()));
         assert_eq!(unknown, None, "{workload} {mode}");
         let said = |n: f64| count(n.round()).replace(NARROW_SPACE, " ");
         let causes = CAUSES.map(|cause| causes.get(cause).map_or("–".into(), |n| said(*n)));
-        let ticks = all.ticks_delivered[workload][mode].map_or("–".into(), said);
+        let ticks = all.rest.ticks_delivered[workload][mode].map_or("–".into(), said);
         let exits = number(&all, workload, mode);
         format!("| {workload} | {mode} | {exits} | {} | {ticks} |", causes.join(" | "))
     });
@@ -278,8 +270,7 @@ struct StarvesRow {
 }
 
 fn paper_starves() -> String {
-    let text = files::read("docs/evaluation/tables/paper-starves.json");
-    let kept: Starves = serde_json::from_str(&text).expect("paper-starves.json");
+    let kept: Starves = kept::read("paper-starves");
     let said = |n: f64| count(n).replace(NARROW_SPACE, " ");
     let rows = kept.rows.iter().map(|row| {
         let (paper, ticks) = (said(row.paper), said(row.ticks));
@@ -297,7 +288,7 @@ pub fn median(table: &str, workload: &str, mode: &str) -> String {
 }
 
 fn number(kept: &Kept, workload: &str, mode: &str) -> String {
-    let median = kept.exits.get(workload).and_then(|modes| modes.get(mode));
+    let median = kept.rest.exits.get(workload).and_then(|modes| modes.get(mode));
     let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
     count(median.round()).replace(NARROW_SPACE, " ")
 }
@@ -330,12 +321,11 @@ fn quick() -> String {
     let head = "| workload | tickless-stop | tickless | …+poll | paratick-ticks | \
                 paratick+nopoll | **paratick** |\n|---|---|---|---|---|---|---|";
     let of = wrapped(&format!(
-        "Medians of {} boots with {} runs each; commit {} and series {} on {}.",
-        all.boots,
-        all.runs,
+        "Medians of {}; commit {} and series {} on {}.",
+        all.often(),
         all.commit,
         all.patches,
-        &all.started[..10]
+        all.date()
     ));
     let rows: Vec<String> = WORKLOADS.map(row).to_vec();
     format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
@@ -349,7 +339,7 @@ fn mix_of_exits() -> String {
         .into_iter()
         .flat_map(|workload| ["tickless", "tickless+poll"].map(|mode| (workload, mode)));
     let rows = cells.map(|(workload, mode)| {
-        let causes = &all.causes[workload][mode];
+        let causes = &all.rest.causes[workload][mode];
         let sum: f64 = causes.values().sum();
         let share = |n: f64| format!("{:.0}", n / sum * 100.0);
         let named = CAUSES.map(|cause| causes.get(cause).copied().unwrap_or_default());
@@ -365,7 +355,7 @@ fn mix_of_exits() -> String {
 /// Exits, time and CPU time by how long a guest polls at most.
 fn polls() -> String {
     let all = kept("polls");
-    let mut modes: Vec<_> = all.exits["sleep"].keys().map(String::as_str).collect();
+    let mut modes: Vec<_> = all.rest.exits["sleep"].keys().map(String::as_str).collect();
     let longest = |mode: &str| match mode.split_once("+poll") {
         None => 0,
         Some((_, "")) => 200_000,
@@ -383,7 +373,7 @@ fn polls() -> String {
     let rows = cells.map(|(workload, mode)| {
         let exits = number(&all, workload, mode);
         let [time, cpu] =
-            [&all.duration_ns, &all.cpu_ns].map(|figure| change(figure, workload, mode));
+            [&all.rest.duration_ns, &all.rest.cpu_ns].map(|figure| change(figure, workload, mode));
         format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
     });
     let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
@@ -400,7 +390,7 @@ fn never_loses(name: &str) -> String {
     const STOCK: [&str; 2] = ["tickless-stop", "tickless"];
     let all = kept(name);
     assert_eq!(all.clock, "parallel");
-    let rows = all.exits.iter().map(|(workload, by_mode)| {
+    let rows = all.rest.exits.iter().map(|(workload, by_mode)| {
         let against = |figure: &Medians| {
             let of = |mode: &str| figure[workload][mode];
             let change = (of("paratick") / STOCK.map(of).into_iter().reduce(f64::min).unwrap()
@@ -414,9 +404,9 @@ fn never_loses(name: &str) -> String {
         format!(
             "| {workload} | {} | {} | {} | {} |",
             exits.join(" | "),
-            against(&all.exits),
-            against(&all.duration_ns),
-            against(&all.cpu_ns)
+            against(&all.rest.exits),
+            against(&all.rest.duration_ns),
+            against(&all.rest.cpu_ns)
         )
     });
     let head =

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `docs/evaluation/runs.py` and a test measured, and what the model says of the same.
 
-use crate::{files, generated::table};
+use crate::{
+    generated::table,
+    kept::{self, Kept},
+};
 use paratick_core::{
     model::{
         crossover,
@@ -11,27 +14,21 @@ use paratick_core::{
     units::Nanos,
 };
 use paratick_view::number::{decimal, whole, NARROW_SPACE};
-use serde::Deserialize;
+use serde::{de::DeserializeOwned, Deserialize};
 
 #[derive(Deserialize)]
-struct Kept<Row> {
-    commit: String,
-    patches: String,
-    started: String,
+struct Rows<Row> {
     rows: Vec<Row>,
 }
 
-fn kept<Row: serde::de::DeserializeOwned>(name: &str) -> Kept<Row> {
-    let path = format!("docs/evaluation/tables/{name}.json");
-    let kept = serde_json::from_str(&files::read(&path));
-    kept.unwrap_or_else(|error| panic!("{path}: {error}"))
+fn kept<Row: DeserializeOwned>(name: &str) -> Kept<Rows<Row>> {
+    kept::read(name)
 }
 
-impl<Row> Kept<Row> {
-    fn with_origin(&self, table: String) -> String {
-        let (commit, patches, date) = (&self.commit, &self.patches, &self.started[..10]);
-        format!("{table}\n\nOne run each; commit {commit} and series {patches} on {date}.")
-    }
+fn with_origin<Row>(kept: &Kept<Rows<Row>>, table: String) -> String {
+    let Kept { commit, patches, .. } = kept;
+    let (often, date) = (kept.often(), kept.date());
+    format!("{table}\n\nOf {often}; commit {commit} and series {patches} on {date}.")
 }
 
 fn number(n: f64) -> String {
@@ -50,7 +47,7 @@ struct Swept {
 /// Timer exits of a vCPU in a second, by how long it sleeps.
 pub fn measured_crossover() -> String {
     let kept = kept::<Swept>("crossover");
-    let rows = kept.rows.iter().map(|row| {
+    let rows = kept.rest.rows.iter().map(|row| {
         let bold = |own: f64, other: f64| match own < other {
             true => format!("**{}**", number(own)),
             false => number(own),
@@ -59,7 +56,7 @@ pub fn measured_crossover() -> String {
         let (one, other) = (bold(periodic, tickless), bold(tickless, periodic));
         format!("| {} ms | {one} | {other} |", row.sleep_us / 1e3)
     });
-    kept.with_origin(table("| sleeps for | periodic | tickless-stop |\n|---|---|---|", rows))
+    with_origin(&kept, table("| sleeps for | periodic | tickless-stop |\n|---|---|---|", rows))
 }
 
 /// By load, in ms.
@@ -113,14 +110,14 @@ struct Looks {
 /// Exits of a program that looks for an event, and of one that waits.
 pub fn events() -> String {
     let kept = kept::<Looks>("events");
-    let rows = kept.rows.iter().map(|row| {
+    let rows = kept.rest.rows.iter().map(|row| {
         let what = match row.looks_every_s.as_f64() {
             Some(seconds) => format!("looks every {seconds} s"),
             None => "waits for it".into(),
         };
         format!("| {what} | {} | {} |", row.mode, number(row.exits))
     });
-    kept.with_origin(table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
+    with_origin(&kept, table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
 }
 
 /// What `tests/boot/noise.rs` printed.
@@ -136,10 +133,10 @@ struct Weight {
 /// A light and a heavy exit.
 pub fn weights() -> String {
     let kept = kept::<Weight>("weights");
-    let rows = kept.rows.iter().map(|row| {
+    let rows = kept.rest.rows.iter().map(|row| {
         let [count, ns, vmm] = [row.count, row.ns, row.vmm_ns].map(number);
         format!("| {} | {} | {count} | {ns} | {vmm} |", row.exit, row.class)
     });
     let head = "| exit | class | exits | ns | of these in the VMM |\n|---|---|---|---|---|";
-    kept.with_origin(table(head, rows))
+    with_origin(&kept, table(head, rows))
 }

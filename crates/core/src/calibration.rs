@@ -46,7 +46,7 @@ pub struct Machine {
     pub command_line: Vec<String>,
     /// What the kernel does about each vulnerability.
     pub mitigations: BTreeMap<String, String>,
-    /// KVM's, with that of the processor's vendor.
+    /// KVM's, without that of another vendor.
     pub modules: Vec<String>,
     /// Of these modules: halt polling, PLE (AMD: pause filter), APICv (AMD: AVIC), nesting.
     pub parameters: BTreeMap<String, String>,

@@ -32,7 +32,7 @@ pub mod timers;
 mod told;
 mod tracefs;
 mod tsc_offsets;
-mod untold;
+pub mod untold;
 pub mod vcpus;
 
 pub use bpf::perf_is_for_admins;

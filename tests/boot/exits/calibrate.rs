@@ -31,6 +31,8 @@ fn a_calibration_makes_the_exits_that_it_tells_and_names_no_cost_under_emulation
     assert_eq!(other.count, 0, "{:?}", seen.vms);
 
     assert_eq!(told.meaning, Meaning::Emulated);
+    // Both vendors' are built in.
+    assert_eq!(told.machine.modules, ["kvm", "kvm_amd"]);
     let exits = |name: &str| {
         let row = told.rows.iter().find(|row| row.name == name).expect(name);
         assert_eq!((row.cycles, row.samples), (None, 100), "{row:?}");

@@ -25,15 +25,10 @@ pub enum ReadError {
     )]
     Foreign,
     #[error(
-        "its format is {found}, and this program reads {SCHEMA} and older ones\nhint: read it with \
-         the version of paratick that wrote it, or a newer one"
+        "its format is {found}, and this program reads {SCHEMA} and the one before\nhint: read \
+         it with the version of paratick that wrote it, or measure again"
     )]
     OtherVersion { found: String },
-    #[error(
-        "it does not say how long its host polled before a halted vCPU slept (`halt_poll_ns`), so \
-         what was measured is not known\nhint: measure again; this version writes it down"
-    )]
-    UnknownHost,
     #[error(
         "it says it is {schema}, but does not fit it: {why}\nhint: docs/results.md describes the \
          format; was the file edited?"
@@ -52,12 +47,6 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
     let schema = value.get("schema").and_then(Value::as_str).unwrap_or("").to_string();
     let upgraded = match schema.as_str() {
         SCHEMA => Some(value),
-        "paratick-results/1" | "paratick-timeline/1" if upgrade::lacks_host(&value) => {
-            return Err(ReadError::UnknownHost)
-        }
-        "paratick-results/1" => upgrade::results(value),
-        "paratick-timeline/1" => upgrade::timeline(value),
-        "paratick-results/2" => upgrade::schema_2(value),
         "paratick-results/3" => upgrade::schema_3(value),
         other
             if ["paratick-results/", "paratick-timeline/"].iter().any(|s| other.starts_with(s)) =>

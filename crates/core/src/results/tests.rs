@@ -131,11 +131,8 @@ fn every_problem_of_a_file_has_its_own_words() {
     assert_eq!(read("[1, 2]"), Err(ReadError::Foreign));
     let newer = read("{\"schema\": \"paratick-results/5\"}").unwrap_err();
     assert!(newer.to_string().contains("paratick-results/5"), "{newer}");
-    for old in ["results/1", "timeline/1", "results/2", "results/3"] {
-        let old = format!("paratick-{old}");
-        let shape = read(&format!("{{\"schema\": \"{old}\"}}")).unwrap_err();
-        assert!(shape.to_string().contains(&old), "{shape}");
-    }
+    let old = read("{\"schema\": \"paratick-results/3\"}").unwrap_err();
+    assert!(matches!(old, ReadError::Shape { .. }), "{old}");
     let shape = read("{\"schema\": \"paratick-results/4\"}").unwrap_err();
     assert!(shape.to_string().contains("tool_version"), "{shape}");
     for error in [ReadError::Empty, newer, shape] {
@@ -242,79 +239,6 @@ pub(super) fn cycle() -> IdleCycle {
     .unwrap()
 }
 
-/// A file of schema 1, field by field in today's place.
-#[test]
-fn a_file_of_schema_1_is_read() {
-    let text = r#"{"schema": "paratick-results/1", "tool_version": "0.1.0", "bench": "quick",
-        "started": "2026-01-01T00:00:00Z",
-        "plan": {"vcpus": 2, "modes": ["tickless", "paratick+poll"], "rounds": 1, "repeats": 1,
-            "workloads": [{"workload": "idle", "work": 5, "unit": "ms"}]},
-        "environment": ENVIRONMENT,
-        "problems": ["round 1, paratick: it hung"],
-        "cells": [{"workload": "idle", "mode": "tickless", "vcpus": 2, "work": 5, "unit": "ms",
-            "idle_entries": {"decisions": 3, "kept": 1, "rcu_waiting": 0, "rcu_callbacks": {}},
-            "summary": {"exits": null}, "versus": {},
-            "samples": [{"round": 1, "repeat": 1, "exits": 7, "exits_by_reason": {"hlt": 7},
-                "exits_by_cause": {"halt": 7}, "msr_writes": {}, "ticks_delivered": null,
-                "host_instructions": 40, "guest_instructions": 2, "problems": ["odd"],
-                "per_vcpu": [{"vcpu": 0, "exits": 7, "exits_by_reason": null,
-                    "exits_by_cause": {"halt": 7}, "msr_writes": {}, "ticks_delivered": 2}]},
-                {"round": 2, "repeat": 1, "exits": null},
-                {"round": 3, "repeat": 1, "exits": 9, "msr_writes": {}}]}]}"#;
-    let mut environment = serde_json::to_value(Environment::default()).unwrap();
-    environment["fingerprint"] = "0123".into();
-    environment["configuration"]["halt_poll_ns"] = 200_000.into();
-    let read = read(&text.replace("ENVIRONMENT", &environment.to_string())).unwrap();
-    assert_eq!(read.schema, SCHEMA);
-    let names: Vec<_> = read.plan.subjects.iter().map(Subject::to_string).collect();
-    assert_eq!(names, ["tickless halt-poll=200000", "paratick-ticks+poll halt-poll=200000"]);
-    let cell = read.cell("idle", read.plan.subjects[0]).unwrap();
-    let halts = Counts {
-        total: 7,
-        by_reason: BTreeMap::from([("hlt".into(), 7)]),
-        by_cause: BTreeMap::from([(Cause::Halt, 7)]),
-        msr_writes: Some(BTreeMap::new()),
-        ..Counts::default()
-    };
-    let [counted, uncounted, without_causes] = cell.samples() else { panic!("three samples") };
-    assert_eq!(counted.exits, Some(halts.clone()));
-    assert_eq!(
-        counted.per_vcpu,
-        [Counts { ticks_delivered: Some(2), by_reason: BTreeMap::new(), ..halts }]
-    );
-    // From before there was a cost of a world switch.
-    assert_eq!(counted.cpu_ns, Some(42));
-    assert_eq!(counted.problems, [Fault::Said { text: "odd".into() }]);
-    assert_eq!((&uncounted.exits, &without_causes.exits), (&None, &None));
-    assert_eq!(cell.readings.idle.as_ref().unwrap().decisions, 3);
-    assert_eq!(read.problems[0].to_string(), "round 1, paratick: it hung");
-    assert!(read.command.is_empty());
-}
-
-/// Where the mode of virtual ticks alone has its name from `paratick-results/3` on.
-#[test]
-fn the_paratick_of_schema_2_is_paratick_ticks_today() {
-    let mut results = results(&["tickless", "paratick-ticks+poll"], 1);
-    let polls = results.plan.subjects[1];
-    let slow = mode("paratick-ticks+poll halt-poll=7");
-    for subject in [polls, slow] {
-        results.add(&workload("idle"), subject, sample(1, 400));
-    }
-    results.plan.subjects.push(slow);
-    results.summarize();
-    let why = "paratick did not boot".to_string();
-    results.problems.push(Boot { round: 1, subject: slow }.problem(Fault::Guest { why }));
-    let guests = &mut results.environment.qemu_command_lines.guests;
-    guests.insert(polls.to_string(), vec!["paratick+poll".into()]);
-    let today = serde_json::to_string(&results).unwrap();
-    let old = today.replace("paratick-ticks", "paratick").replace(SCHEMA, "paratick-results/2");
-    assert!(!old.contains("paratick-ticks"));
-    assert_eq!(read(&old).unwrap(), results);
-    // And of today's files nothing is renamed.
-    let ours = today.replace("paratick-ticks", "paratick");
-    assert_eq!(read(&ours).unwrap().plan.subjects[1], mode("paratick+poll"));
-}
-
 /// Guests with virtual ticks poll unasked from `paratick-results/4` on.
 #[test]
 fn the_paratick_of_schema_3_does_not_poll() {
@@ -332,37 +256,4 @@ fn the_paratick_of_schema_3_does_not_poll() {
     let old = today.replace("\"paratick\"", "\"paratick+learn\"").replace("+nopoll", "");
     assert_eq!(read(&old.replace(SCHEMA, "paratick-results/3")).unwrap(), results);
     assert_eq!(read(&old).unwrap().plan.subjects[1], mode("paratick"));
-}
-
-#[test]
-fn a_time_line_of_schema_1_becomes_cells_with_a_cycle() {
-    let mut line = serde_json::to_value(cycle()).unwrap();
-    line["mode"] = "paratick".into();
-    let mut environment = serde_json::to_value(Environment::default()).unwrap();
-    environment["configuration"]["halt_poll_ns"] = 0.into();
-    environment["fingerprint"] = "0123".into();
-    let file = serde_json::json!({
-        "schema": "paratick-timeline/1", "tool_version": "0.1.0", "started": "",
-        "workload": "sleep",
-        "work": 400, "unit": "sleeps", "vcpus": 2, "lines": [line], "problems": [],
-        "environment": environment,
-    });
-    let read = read(&file.to_string()).unwrap();
-    assert_eq!(read.bench, "timeline");
-    let (cell, found) = read.cycles().next().unwrap();
-    assert_eq!((cell.subject, cell.vcpus, cell.work), (mode("paratick-ticks"), 2, 400));
-    assert_eq!(*found, cycle());
-}
-
-/// A default in its place would be a setting that nobody has seen.
-#[test]
-fn a_file_of_schema_1_whose_host_is_not_known_is_refused() {
-    for schema in ["paratick-results/1", "paratick-timeline/1"] {
-        for configuration in [r#"{"halt_poll_ns": null}"#, "{}"] {
-            let environment = format!(r#"{{"configuration": {configuration}}}"#);
-            let file = format!(r#"{{"schema": "{schema}", "environment": {environment}}}"#);
-            assert_eq!(read(&file), Err(ReadError::UnknownHost));
-        }
-    }
-    assert!(ReadError::UnknownHost.to_string().contains("\nhint: "));
 }

@@ -6,13 +6,20 @@ use paratick_service::guest::is_emulated;
 use std::{arch::x86_64::__cpuid, fs};
 
 /// Parameters of KVM's modules that change what exits there are, or what they take.
-const PARAMETERS: [(&str, &[&str]); 3] = [
-    ("kvm", &["halt_poll_ns", "lapic_timer_advance", "lapic_timer_advance_ns", "enable_pmu"]),
-    (
-        "kvm_intel",
-        &["ple_gap", "ple_window", "ple_window_max", "enable_apicv", "enable_ipiv", "nested"],
-    ),
-    ("kvm_amd", &["pause_filter_count", "pause_filter_thresh", "avic", "nested"]),
+const PARAMETERS: [&str; 13] = [
+    "halt_poll_ns",
+    "lapic_timer_advance",
+    "lapic_timer_advance_ns",
+    "enable_pmu",
+    "ple_gap",
+    "ple_window",
+    "ple_window_max",
+    "enable_apicv",
+    "enable_ipiv",
+    "pause_filter_count",
+    "pause_filter_thresh",
+    "avic",
+    "nested",
 ];
 
 /// Words of the kernel's command line that begin so decide, too.
@@ -36,23 +43,31 @@ pub fn machine() -> Machine {
         let file = format!("/sys/module/{module}/parameters/{name}");
         Some((format!("{module}.{name}"), fs::read_to_string(file).ok()?.trim().to_string()))
     };
-    let all = PARAMETERS.iter();
-    let all = all.flat_map(|(module, names)| names.iter().map(move |name| (module, name)));
+    let vendor = field("vendor_id").map(|(_, value)| value.to_string());
+    let modules = modules(vendor.as_deref().unwrap_or_default());
+    let all = modules.iter();
+    let all = all.flat_map(|module| PARAMETERS.iter().map(move |name| (module, name)));
     Machine {
-        vendor: field("vendor_id").map(|(_, value)| value.into()),
+        parameters: all.filter_map(|(module, name)| parameter(module, name)).collect(),
+        vendor,
         cpu: field("model name").map(|(_, value)| value.into()),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         command_line: line.split_whitespace().filter(decides).map(String::from).collect(),
         mitigations: folder.into_iter().flatten().flatten().filter_map(mitigation).collect(),
-        modules: modules(),
-        parameters: all.filter_map(|(module, name)| parameter(module, name)).collect(),
+        modules,
     }
 }
 
-fn modules() -> Vec<String> {
+/// KVM's.  Where they are built in, the other vendor's is there, too, and does nothing.
+fn modules(vendor: &str) -> Vec<String> {
+    let unused = match vendor {
+        "GenuineIntel" => "kvm_amd",
+        _ => "kvm_intel",
+    };
     let all = fs::read_dir("/sys/module").into_iter().flatten().flatten();
     let names = all.map(|one| one.file_name().to_string_lossy().into_owned());
     let mut kvm: Vec<_> = names.filter(|name| name == "kvm" || name.starts_with("kvm_")).collect();
+    kvm.retain(|name| name != unused);
     kvm.sort();
     kvm
 }

@@ -2,8 +2,9 @@
 //! What a VM's interrupts and kvm-clock cost, by what KVM keeps of the VM: AVIC or APICv, and the
 //! page of kvm-clock.
 
-use super::{free, host::Offload, unknown, Cost, Seen, State, LEAST};
+use super::{free, unknown, Cost, Seen, State, LEAST};
 use paratick_core::{cause::Cause, observed::Exits};
+use paratick_instruments::untold::Offload;
 
 /// What ends a reason, as the kernel calls that.
 const MENDS: [(&str, &str); 3] = [
@@ -19,10 +20,10 @@ impl Seen {
         let Some(offload) = self.host.offload else {
             return unknown(what, "the processor is neither AMD's nor Intel's");
         };
-        let Offload { name, switch: [module, switch], .. } = offload;
+        let Offload { name, module, switch } = offload;
         let exits = self.exits(what, is_spared);
         let of = "exits for ends of interrupts, IPIs and interrupt windows";
-        match (offload.is_on, offload.processor_has) {
+        match (self.host.offload_is_on, self.host.has_offload) {
             (Some(true), _) => self.inhibited(exits, name),
             (_, Some(false)) => Cost { state: State::Absent, ..exits }
                 .found(format!("the processor has no {name}{}: {of}", self.as_kvm_says())),
@@ -35,7 +36,11 @@ impl Seen {
 
     fn inhibited(&self, exits: Cost, name: &str) -> Cost {
         let what = exits.what;
-        let Some(read) = self.kept.as_ref().and_then(|kept| kept.read.as_ref()) else {
+        let kept = match &self.kept {
+            Ok(kept) => kept,
+            Err(why) => return unknown(what, why.clone()),
+        };
+        let Some(read) = &kept.read else {
             return match self.vm.exits.iter().any(is_of_it) {
                 true => free(what, format!("{name} is in use, by its exits")),
                 false => unknown(
@@ -44,7 +49,7 @@ impl Seen {
                 ),
             };
         };
-        let changes = self.vm.per_second(self.kept.as_ref().map_or(0, |kept| kept.changes));
+        let changes = self.vm.per_second(kept.changes);
         let reasons = if read.always.is_empty() { &read.at_times } else { &read.always };
         if reasons.is_empty() {
             return free(what, format!("{name} is in use"));
@@ -64,7 +69,7 @@ impl Seen {
 
     /// Where nothing is there to be inhibited, KVM keeps one reason, and no others.
     fn as_kvm_says(&self) -> String {
-        let read = self.kept.as_ref().and_then(|kept| kept.read.as_ref());
+        let read = self.kept.as_ref().ok().and_then(|kept| kept.read.as_ref());
         let always = read.map(|read| read.always.join(", ")).unwrap_or_default();
         if always.is_empty() {
             always
@@ -79,7 +84,10 @@ impl Seen {
         if let Some(off) = self.machine.as_ref().and_then(|machine| machine.no_kvm_clock) {
             return free(what, format!("taken away by {off}"));
         }
-        let Some(kept) = &self.kept else { return unknown(what, "what KVM keeps is not known") };
+        let kept = match &self.kept {
+            Ok(kept) => kept,
+            Err(why) => return unknown(what, why.clone()),
+        };
         let has_clock = kept.read.as_ref().map(|read| read.has_clock);
         let rate = self.vm.per_second(kept.writes);
         let written = format!("KVM wrote its page {rate:.1} times a second");

@@ -66,8 +66,8 @@ struct Seen {
     before: Limits,
     after: Limits,
     halt_poll_ns: Option<u64>,
-    /// None: it cannot be read.
-    kept: Option<Kept>,
+    /// Or why it cannot be read.
+    kept: Result<Kept, String>,
     host: Host,
 }
 
@@ -80,7 +80,7 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
     let wanted = Wanted::of(&[vm.process.to_string()], std::slice::from_ref(vm))?;
     let machine = Machine::of(&command_line(vm.process));
     let mut watch = Watch::start(wanted, Vec::new(), std::slice::from_ref(vm))?;
-    let keeper = Keeper::start(vm.process).ok();
+    let keeper = Keeper::start(vm.process);
     let before = Limits::of(vm.process);
     let end = Instant::now() + time;
     while Instant::now() < end && !watch.is_over() {
@@ -88,7 +88,7 @@ pub fn costs(vm: &Identity, time: Duration) -> Result<Found> {
         watch.look()?;
     }
     let after = Limits::of(vm.process);
-    let kept = keeper.map(|keeper| keeper.read()).transpose()?;
+    let kept = keeper.and_then(|keeper| keeper.read()).map_err(|error| format!("{error:#}"));
     let vcpus = watch.threads(vm.process)?;
     let seen = watch.read()?;
     watch.check_told(&seen)?;

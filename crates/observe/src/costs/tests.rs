@@ -43,7 +43,7 @@ fn seen(cpu: &str, exits: Vec<Exits>) -> Seen {
         before: limits(0),
         after: limits(500),
         halt_poll_ns: Some(200_000),
-        kept: Some(kept(&[], &[], false)),
+        kept: Ok(kept(&[], &[], false)),
         host: host("flags : svm avic\n", true),
     }
 }
@@ -137,7 +137,8 @@ fn a_quota_and_polls_count_for_as_long_as_was_looked() {
 #[test]
 fn what_nobody_tells_is_unknown() {
     let mut seen = seen("host", Vec::new());
-    (seen.machine, seen.kept, seen.after) = (None, None, Limits::default());
+    (seen.machine, seen.after) = (None, Limits::default());
+    seen.kept = Err("no such program".into());
     let costs = seen.judge();
     let unknown = costs.iter().filter(|cost| cost.state == State::Unknown);
     let unknown: Vec<_> = unknown.map(|cost| cost.what).collect();
@@ -219,13 +220,13 @@ fn avic_that_is_inhibited_costs_what_it_would_spare() {
     let mut seen = seen("host", exits());
     let used = of(&seen, what);
     assert_eq!((used.state, used.per_second), (State::Free, None));
-    seen.kept = Some(kept(&["PIT_REINJ", "SEV"], &["IRQWIN"], false));
+    seen.kept = Ok(kept(&["PIT_REINJ", "SEV"], &["IRQWIN"], false));
     assert_eq!(named(&seen), [what]);
     let inhibited = of(&seen, what);
     assert_eq!((inhibited.per_second, inhibited.share), (Some(1800.0), Some(0.015)));
     assert!(inhibited.found.contains("inhibited: PIT_REINJ, SEV"), "{inhibited:?}");
     assert!(inhibited.mend.contains("lost_tick_policy=discard; no line"), "{inhibited:?}");
-    seen.kept = Some(Kept { changes: 50, ..kept(&[], &["IRQWIN"], false) });
+    seen.kept = Ok(Kept { changes: 50, ..kept(&[], &["IRQWIN"], false) });
     assert!(of(&seen, what).found.contains("at times inhibited: IRQWIN, with 25 changes a second"));
 }
 
@@ -234,7 +235,7 @@ fn a_processor_without_avic_is_no_free_one_and_a_switch_that_is_off_is_named() {
     let what = "AVIC or APICv";
     let mut seen = seen("host", vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100)]);
     seen.host = host("flags : svm\n", false);
-    seen.kept = Some(kept(&["DISABLED"], &[], false));
+    seen.kept = Ok(kept(&["DISABLED"], &[], false));
     let absent = of(&seen, what);
     assert_eq!((absent.state, absent.per_second), (State::Absent, Some(1000.0)));
     assert!(absent.found.starts_with("the processor has no AVIC (KVM: DISABLED): exits"));
@@ -251,7 +252,7 @@ fn avic_s_own_exits_tell_that_it_is_in_use() {
     let ipi = Kind { cause: Cause::Ipi, reason: "avic_incomplete_ipi".into(), about: None };
     let spent = Spent { count: 5, ..Spent::default() };
     let mut seen = seen("host", vec![Exits { vcpu: 0, kind: ipi, spent }]);
-    seen.kept = Some(Kept::default());
+    seen.kept = Ok(Kept::default());
     assert_eq!(of(&seen, "AVIC or APICv").state, State::Free);
     seen.vm.exits.clear();
     assert_eq!(of(&seen, "AVIC or APICv").state, State::Unknown);
@@ -261,7 +262,7 @@ fn avic_s_own_exits_tell_that_it_is_in_use() {
 fn who_reads_kvm_clock_is_unknown_and_writing_it_costs() {
     let of = |cpu: &str, kept: Kept| {
         let mut seen = seen(cpu, Vec::new());
-        seen.kept = Some(kept);
+        seen.kept = Ok(kept);
         let cost = of(&seen, "kvm-clock");
         (cost.state, cost.found, cost.mend)
     };

@@ -2,10 +2,10 @@
 //! What exits cost on a machine, and what decides it.
 
 use crate::{
-    number::{count, decimal, nanos, or_nothing, NOTHING},
+    number::{count, decimal, nanos, or_nothing},
     table::Table,
 };
-use paratick_core::calibration::{Calibration, Meaning, Row};
+use paratick_core::calibration::{Calibration, Meaning, Row, Spread};
 
 /// Each kind of exit, in cycles.
 pub fn exits(all: &Calibration) -> Table {
@@ -47,31 +47,21 @@ fn cells(row: &Row, tsc_khz: Option<u32>) -> [String; 9] {
         Some(why) => format!("not measured: {why}"),
         None => row.between.clone(),
     };
-    let exits = or_nothing(row.exits_per_sample, decimal);
-    let Some(cycles) = row.cycles else {
-        let nothing = || NOTHING.to_string();
-        let n = if row.samples > 0 { number(row.samples.into()) } else { nothing() };
-        return [
-            exits,
-            nothing(),
-            nothing(),
-            nothing(),
-            nothing(),
-            nothing(),
-            n,
-            nothing(),
-            measured,
-        ];
+    let of = |number_of: fn(&Spread) -> u64| {
+        or_nothing(row.cycles.as_ref(), |spread| number(number_of(spread)))
     };
-    let time = tsc_khz.map(|khz| (cycles.median as f64 * 1e6 / f64::from(khz)).round() as u64);
+    let time = row
+        .cycles
+        .zip(tsc_khz)
+        .map(|(cycles, khz)| (cycles.median as f64 * 1e6 / f64::from(khz)).round() as u64);
     [
-        exits,
-        number(cycles.min),
-        number(cycles.median),
-        number(cycles.p90),
-        number(cycles.p99),
-        number(cycles.max),
-        number(cycles.n as u64),
+        or_nothing(row.exits_per_sample, decimal),
+        of(|spread| spread.min),
+        of(|spread| spread.median),
+        of(|spread| spread.p90),
+        of(|spread| spread.p99),
+        of(|spread| spread.max),
+        or_nothing((row.samples > 0).then_some(row.samples), |n| number(n.into())),
         or_nothing(time, nanos),
         measured,
     ]
@@ -113,7 +103,7 @@ pub fn machine(all: &Calibration) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paratick_core::calibration::{Machine, Spread, SCHEMA};
+    use paratick_core::calibration::{Machine, SCHEMA};
 
     fn calibration(meaning: Meaning) -> Calibration {
         let row = |name: &str| Row {
