@@ -4,12 +4,15 @@
 
 usage: docs/evaluation/runs.py crossover AGENT >docs/evaluation/tables/crossover.json
        docs/evaluation/runs.py events >docs/evaluation/tables/events.json
+       docs/evaluation/runs.py ipis AGENT >docs/evaluation/tables/ipis.json
 
 crossover: from which idle period on a stopped tick costs less than one that goes on (section 3.3 of
 the paper).  AGENT is the built paratick-agent.  It computes for 1 ms and sleeps in turn, for two
 seconds of virtual time, in each of two modes; some three minutes.
 events: what a program costs that looks for an event, and one that waits for it (section 6 of
 "Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
+ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
+some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
 """
 
 import datetime
@@ -18,11 +21,9 @@ import os
 import subprocess
 import sys
 
-OPTIONS = "--vcpus 1 --exits --format json --mode"
-
-
-def run(mode, command):
-    words = ["bin/paratick", "lab", "run", *OPTIONS.split(), mode, "--", *command]
+def run(mode, command, options="--vcpus 1"):
+    words = ["bin/paratick", "lab", "run", *options.split(), "--exits", "--format", "json"]
+    words += ["--mode", mode, "--", *command]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
 
@@ -67,7 +68,52 @@ def events():
             yield result, {"mode": mode, "looks_every_s": what, "exits": sum(causes.values())}
 
 
-KINDS = {"crossover": (crossover, 1), "events": (events, 0)}
+PROGRAMS = {
+    "sysbench threads": "/usr/bin/sysbench threads --threads={n} --events=400 --thread-locks=2 "
+    "--time=0 run",
+    "sysbench mutex": "/usr/bin/sysbench mutex --threads={n} --mutex-num=8 --mutex-locks=300 "
+    "--mutex-loops=200 run",
+    "hackbench, sockets": "/usr/bin/hackbench -g 1 -f 4 -l 20",
+    "hackbench, pipes": "/usr/bin/hackbench -p -T -g 1 -f {n} -l 20",
+    "perf, messages": "/usr/bin/perf bench sched messaging -g 1 -l 10",
+    "stencil": "{agent} workload stencil --window 0 --threads {n} --work 300",
+    "finelock": "{agent} workload finelock --window 0 --threads {n} --work 100",
+    "warehouse": "{agent} workload warehouse --window 0 --threads {n}",
+}
+# The targets of @sent.
+DID = {"0": "ran", "1": "polled", "2": "halted"}
+
+
+def ipis(agent):
+    for name, program in PROGRAMS.items():
+        for mode in ["tickless", "paratick+nopoll", "paratick"]:
+            line = program.format(n=4, agent=agent)
+            trace = ["bpftrace", "-f", "json", "-c", line, "docs/evaluation/ipis.bt"]
+            result = run(mode, trace, "--parallel-clock --vcpus 4")
+            row = {"program": name, "mode": mode}
+            for text in result["stdout"].splitlines():
+                if text.startswith('{"type"'):
+                    row |= traced(json.loads(text)["data"])
+            yield result, row
+
+
+def traced(data):
+    """The maps of bpftrace's that are not empty."""
+    row = {}
+    for key, count in data.get("@sent", {}).items():
+        callback, callsite, did = key.split(",")
+        what = "reschedule" if callback in ("0", "0x0") else "call"
+        row.setdefault("sent", []).append([what, callsite, DID[did], count])
+    for key, count in data.get("@sent_to_several", {}).items():
+        row.setdefault("to_several", []).append([key.split(",")[1], count])
+    if "@call" in data:
+        row["calls"] = data["@call"]
+    if "@halted_us" in data:
+        row["halted_us"] = [[one.get("min", 0), one["count"]] for one in data["@halted_us"]]
+    return row
+
+
+KINDS = {"crossover": (crossover, 1), "events": (events, 0), "ipis": (ipis, 1)}
 if len(sys.argv) < 2 or len(sys.argv) - 2 != KINDS.get(sys.argv[1], (None, -1))[1]:
     sys.exit(__doc__.strip())
 rows = []
@@ -82,7 +128,7 @@ table = {
     "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     "commit": commit.stdout.strip(),
     "patches": patches(result),
-    "clock": "serial",
+    "clock": "parallel" if sys.argv[1] == "ipis" else "serial",
     "boots": 1,
     "runs": 1,
 }

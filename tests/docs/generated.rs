@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    kept, papers, schema, swept, COLUMNS,
+    ipis, kept, papers, schema, swept, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 31] = [
+const BLOCKS: [Block; 32] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -49,6 +49,7 @@ const BLOCKS: [Block; 31] = [
     ("cross-over-measured", swept::measured_crossover),
     ("events", swept::events),
     ("weights", swept::weights),
+    ("ipis", ipis::ipis),
     ("mix-of-exits", mix_of_exits),
     ("polls", polls),
     ("papers", papers::counts),

@@ -6,6 +6,7 @@ mod commands;
 mod evaluated;
 mod files;
 mod generated;
+mod ipis;
 mod kept;
 mod papers;
 mod schema;

@@ -17,21 +17,21 @@ use paratick_view::number::{decimal, whole, NARROW_SPACE};
 use serde::{de::DeserializeOwned, Deserialize};
 
 #[derive(Deserialize)]
-struct Rows<Row> {
-    rows: Vec<Row>,
+pub struct Rows<Row> {
+    pub rows: Vec<Row>,
 }
 
-fn kept<Row: DeserializeOwned>(name: &str) -> Kept<Rows<Row>> {
+pub fn kept<Row: DeserializeOwned>(name: &str) -> Kept<Rows<Row>> {
     kept::read(name)
 }
 
-fn with_origin<Row>(kept: &Kept<Rows<Row>>, table: String) -> String {
+pub fn with_origin<Row>(kept: &Kept<Rows<Row>>, table: String) -> String {
     let Kept { commit, patches, .. } = kept;
     let (often, date) = (kept.often(), kept.date());
     format!("{table}\n\nOf {often}; commit {commit} and series {patches} on {date}.")
 }
 
-fn number(n: f64) -> String {
+pub fn number(n: f64) -> String {
     whole(n).replace(NARROW_SPACE, " ")
 }
 
