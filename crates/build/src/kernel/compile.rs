@@ -12,9 +12,15 @@ use crate::{
     progress::{Events, Step},
 };
 use anyhow::Result;
-use std::{collections::BTreeSet, ops::Range, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    ops::Range,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-/// Compiles the objects of a stack, patch by patch, in one object folder.
+/// Compiles the objects of a stack, patch by patch, in an object folder for each configuration: a
+/// symbol that goes off and on again would have most of the kernel compiled anew.
 pub struct Compiler {
     base: Base,
     tree: Followed,
@@ -75,6 +81,7 @@ impl Compiler {
             Some(symbol) => format!("CONFIG_{symbol}=n"),
             None => "the lab's configuration".to_owned(),
         };
+        let out = self.out(off);
         let mut symbols_seen = None;
         for count in range.start + 1..=range.end {
             let patch = &self.patches[count - 1];
@@ -82,7 +89,7 @@ impl Compiler {
             self.tree.follow(&self.patches[..count])?;
             let unknown = self.symbols(count..self.patches.len());
             if symbols_seen.as_ref() != Some(&unknown) {
-                if !self.configure(off, &unknown)? {
+                if !self.configure(off, &out, &unknown)? {
                     // Something selects it: there is no such configuration.
                     done.passes.push(format!("{name} cannot be chosen"));
                     return Ok(None);
@@ -90,7 +97,7 @@ impl Compiler {
                 symbols_seen = Some(unknown);
             }
             let targets = self.targets(count);
-            if let Err(error) = self.compile(&targets) {
+            if let Err(error) = self.compile(&targets, &out) {
                 return Ok(Some(format!("{} does not compile with {name}: {error:#}", patch.name)));
             }
             done.compiled.extend(targets.folders);
@@ -100,23 +107,30 @@ impl Compiler {
         Ok(None)
     }
 
+    fn out(&self, off: Option<&str>) -> PathBuf {
+        match off {
+            Some(symbol) => self.tree.out.with_file_name(format!("out-without-{symbol}")),
+            None => self.tree.out.clone(),
+        }
+    }
+
     fn symbols(&self, patches: Range<usize>) -> BTreeSet<String> {
         self.patches[patches].iter().flat_map(Patch::new_symbols).collect()
     }
 
     /// False when `off` cannot be turned off.
-    fn configure(&self, off: Option<&str>, unknown: &BTreeSet<String>) -> Result<bool> {
+    fn configure(&self, off: Option<&str>, out: &Path, unknown: &BTreeSet<String>) -> Result<bool> {
         let mut fragments = self.base.config();
         let mut unknown = unknown.clone();
         if let Some(symbol) = off {
-            let fragment = self.tree.out.with_file_name("off.config");
+            let fragment = out.with_extension("config");
             fs_err::write(&fragment, format!("CONFIG_{symbol}=n\n"))?;
             fragments.push(fragment);
             // What depends on it goes with it.
             unknown.extend(self.symbols(0..self.patches.len()));
         }
-        config::configure(&self.tree.src, &self.tree.out, &[], &fragments, &unknown)?;
-        let got = config::settings(&fs_err::read_to_string(self.tree.out.join(".config"))?);
+        config::configure(&self.tree.src, out, &[], &fragments, &unknown)?;
+        let got = config::settings(&fs_err::read_to_string(out.join(".config"))?);
         Ok(off.is_none_or(|symbol| {
             got.get(&format!("CONFIG_{symbol}")).is_none_or(|value| value == "n")
         }))
@@ -137,8 +151,8 @@ impl Compiler {
         targets
     }
 
-    fn compile(&self, targets: &Targets) -> Result<()> {
-        let Followed { src, out, log, .. } = &self.tree;
+    fn compile(&self, targets: &Targets, out: &Path) -> Result<()> {
+        let Followed { src, log, .. } = &self.tree;
         let mut goals: Vec<String> = targets.folders.iter().cloned().collect();
         if !targets.selftests.is_empty() {
             goals.push("headers".into());
