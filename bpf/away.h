@@ -57,16 +57,11 @@ struct {
 } given SEC(".maps");
 
 /*
- * The place of the thread that runs on this CPU: no search at each event. Every
+ * The place of the thread that runs on each CPU: no search at each event. Every
  * switch sets it, and the first exit of a thread. No switch is seen while a
  * reader of maps is preempted, whose place is none: nothing is added to others.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} running SEC(".maps");
+struct running running[MAX_CPUS];
 
 /* How many exits of each VM found no room; 0 is for VMs that found none themselves. */
 struct {
@@ -77,8 +72,8 @@ struct {
 } vms SEC(".maps");
 
 static __always_inline void exit_begins(struct vcpu *vcpu);
-/* The guest is entered again, by this thread. */
-static __always_inline void exit_ends(struct vcpu *vcpu);
+/* The guest is entered again, by this thread; and whether all the time was KVM's. */
+static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm);
 /* It never will be, or that was not seen. */
 static __always_inline void exit_is_left(struct vcpu *vcpu);
 
@@ -121,16 +116,13 @@ static __always_inline __u32 place_of(__u32 pid)
 
 static __always_inline __u32 *running_here(void)
 {
-	__u32 slot = 0;
-
-	return bpf_map_lookup_elem(&running, &slot);
+	return &running[bpf_get_smp_processor_id() & (MAX_CPUS - 1)].place;
 }
 
+/* At NOWHERE is one that is always in its guest, and no thread's. */
 static __always_inline struct vcpu *this_vcpu(void)
 {
-	__u32 *place = running_here();
-
-	return place ? at(*place) : 0;
+	return bpf_map_lookup_elem(&vcpus, running_here());
 }
 
 static __always_inline struct thread *open_exit(void)
@@ -146,6 +138,7 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 	__u64 now, ns;
 
 	*(volatile __u32 *)&vcpu->busy = 1;
+	vcpu->changed = 1;
 	now = bpf_ktime_get_ns();
 	ns = now - vcpu->since_ns;
 	/* Where NTP slows this clock down, it may go back by some ns. */
@@ -169,7 +162,7 @@ static __always_inline void enter(struct vcpu *vcpu, __u32 next)
 }
 
 /* A thread that becomes a vCPU's, or another VM's than the last of its number; its place. */
-static __noinline __u32 meet(__u32 pid, __u32 tgid)
+static __noinline __u32 meet(__u32 pid, __u32 tgid, __u32 isa)
 {
 	__u32 *here = running_here(), place = place_of(pid);
 	__u32 slot = THREADS_MET, *met = bpf_map_lookup_elem(&given, &slot);
@@ -181,7 +174,7 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid)
 	if (bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST) &&
 	    !bpf_map_lookup_elem(&vms, &tgid))
 		return NOWHERE;
-	if (!here || !met)
+	if (!met)
 		return NOWHERE;
 	if (!vcpu || vcpu->absence.tgid != tgid) {
 		if (is_new)
@@ -191,6 +184,7 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid)
 			return NOWHERE;
 		*vcpu = (struct vcpu){
 			.absence.tgid = tgid,
+			.noted.isa = isa,
 			.id = (__u64)tgid << 32 | pid,
 		};
 		vcpu->thread = __sync_fetch_and_add(met, 1);
@@ -211,29 +205,32 @@ int kvm_exit(void *ctx)
 	struct absence *absence;
 
 	if (!vcpu || vcpu->id != id) {
-		vcpu = at(meet(id, id >> 32));
+		vcpu = at(meet(id, id >> 32, field_u32(ctx, exit_isa_at)));
 		if (!vcpu) {
 			lose(id >> 32);
 			return RECORD_TOO;
 		}
 	}
-	if (vcpu->state != IN_GUEST)
-		exit_is_left(vcpu);
 	/* For an interrupt, and for readers, the guest runs until all is noted. */
-	*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	if (vcpu->state != IN_GUEST) {
+		exit_is_left(vcpu);
+		*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	}
 	absence = &vcpu->absence;
 	absence->began_ns = bpf_ktime_get_ns();
 	vcpu->since_ns = absence->began_ns;
-	vcpu->depth = 0;
-	vcpu->longest_ns = 0;
-	vcpu->noted.isa = field_u32(ctx, exit_isa_at);
 	absence->kvm_ns = 0;
-	absence->vmm_ns = 0;
-	absence->blocked_ns = 0;
-	absence->waited_ns = 0;
-	absence->interrupted_ns = 0;
-	absence->taker = 0;
-	absence->flags = 0;
+	if (vcpu->changed) {
+		vcpu->changed = 0;
+		vcpu->depth = 0;
+		vcpu->longest_ns = 0;
+		absence->vmm_ns = 0;
+		absence->blocked_ns = 0;
+		absence->waited_ns = 0;
+		absence->interrupted_ns = 0;
+		absence->taker = 0;
+		absence->flags = 0;
+	}
 	absence->vcpu = field_u32(ctx, exit_vcpu_at);
 	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
 	exit_begins(vcpu);
@@ -247,12 +244,30 @@ SEC("raw_tracepoint/kvm_entry")
 int kvm_entry(void *ctx)
 {
 	struct vcpu *vcpu = this_vcpu();
+	__u64 now, ns;
 
 	/* A thread's first entry that is seen ends nothing. */
 	if (!vcpu || vcpu->state == IN_GUEST)
 		return 0;
-	enter(vcpu, IN_GUEST);
-	exit_ends(vcpu);
+	/* An interrupt from now on changes nothing. */
+	*(volatile __u32 *)&vcpu->busy = 1;
+	if (*(volatile __u32 *)&vcpu->changed) {
+		enter(vcpu, IN_GUEST);
+		exit_ends(vcpu, 0);
+		return 0;
+	}
+	/* As enter() would, of an exit that was all KVM's: most are. */
+	now = bpf_ktime_get_ns();
+	ns = now - vcpu->absence.began_ns;
+	if ((long long)ns < 0) {
+		now = vcpu->absence.began_ns;
+		ns = 0;
+	}
+	vcpu->absence.kvm_ns = ns;
+	vcpu->since_ns = now;
+	*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	*(volatile __u32 *)&vcpu->busy = 0;
+	exit_ends(vcpu, 1);
 	return 0;
 }
 
@@ -262,7 +277,7 @@ static __always_inline int leave(__u32 pid)
 	__u32 place = place_of(pid), *here = running_here();
 	struct vcpu *vcpu = at(place);
 
-	if (!vcpu || !here)
+	if (!vcpu)
 		return 0;
 	if (vcpu->state != IN_GUEST)
 		exit_is_left(vcpu);
@@ -330,10 +345,7 @@ int sched_switch(void *ctx)
 	__u32 *here = running_here();
 	struct vcpu *vcpu;
 
-	if (!here)
-		return RECORD_TOO;
 	vcpu = at(*here);
-
 	if (vcpu && vcpu->state != IN_GUEST) {
 		/* What an interrupt has interrupted is not switched before it ends. */
 		vcpu->depth = 0;

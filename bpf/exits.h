@@ -71,9 +71,9 @@ struct thread {
 	__u32 isa;
 	__u32 vm;		/* index into vms */
 	/* The exit whose cause is still open; none if window is 0. */
-	__u32 window;
-	__u32 reason;
+	__u32 reason;		/* with the facts it is read as one number */
 	__u32 facts;
+	__u32 window;
 	__u32 wait;		/* no handler has run yet after an interrupt exit */
 	__u32 in_timer;		/* the first handler is the latest, and may be a timer's */
 	__u32 cmos;		/* the register of the RTC's that was selected last */

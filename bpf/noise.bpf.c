@@ -62,6 +62,7 @@ static __always_inline __u32 audited(void)
 
 static __always_inline void exit_begins(struct vcpu *vcpu)
 {
+	vcpu->absence.flags = 0;
 	if (audited()) {
 		vcpu->absence.flags = ABSENCE_AUDITED;
 		count(NOISE_AUDITED);
@@ -70,7 +71,7 @@ static __always_inline void exit_begins(struct vcpu *vcpu)
 	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
 }
 
-static __always_inline void exit_ends(struct vcpu *vcpu)
+static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)
 {
 	struct absence *absence = &vcpu->absence;
 

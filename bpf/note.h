@@ -174,6 +174,9 @@ static __always_inline void note_exit(struct thread *thread, __u32 reason,
 	thread->facts = 0;
 	thread->wait = 0;
 	thread->in_timer = 0;
+	/* Nothing more is told of the most frequent: HLT, CPUID, PAUSE. */
+	if (thread->isa == ISA_SVM && reason != SVM_INTR && reason < SVM_IOIO)
+		return;
 	if (thread->isa == ISA_SVM)
 		describe_svm(thread, exit_info1(ctx), exit_info2(ctx));
 	else if (thread->isa == ISA_VMX)

@@ -33,14 +33,11 @@ struct {
 	__type(value, __u32);
 } left_counts SEC(".maps");
 
-/* Most exits of a kind are as long as the last one, by this measure. */
-static __always_inline __u32 bucket(__u64 ns, __u32 last)
+static __always_inline __u32 bucket(__u64 ns)
 {
 	__u32 log = 0, rest;
 
 	ns >>= FIRST_BUCKET - 1;
-	if (ns >> (last & (BUCKETS - 1)) == 1)
-		return last;
 	if (ns >> 32)
 		return BUCKETS - 1;
 	rest = ns;
@@ -77,13 +74,21 @@ static __noinline __u32 add_kind(const struct kind *kind)
 	return NOWHERE;
 }
 
-/* As the upper bits of a product with 2^32 / golden ratio, which are well mixed. */
+static __always_inline __u64 reason_and_facts(const __u32 *reason)
+{
+	__u64 both;
+
+	__builtin_memcpy(&both, __builtin_assume_aligned(reason, 8), sizeof(both));
+	return both;
+}
+
+/* As the upper bits of a product with 2^64 / golden ratio, which are well mixed. */
 static __always_inline struct recent *recent_of(struct vcpu *vcpu)
 {
-	const struct thread *noted = &vcpu->noted;
-	__u32 mixed = (noted->reason + noted->facts + (__u32)noted->detail) * 0x9e3779b1;
+	__u64 mixed = (reason_and_facts(&vcpu->noted.reason) + vcpu->noted.detail) *
+		      0x9e3779b97f4a7c15;
 
-	return &vcpu->recent[mixed >> (32 - RECENT_BITS)];
+	return &vcpu->recent[mixed >> (64 - RECENT_BITS)];
 }
 
 /* Where the exit's kind has its counts; the next of its kind will know. */
@@ -137,39 +142,43 @@ static __always_inline void exit_begins(struct vcpu *vcpu)
 		vcpu->recent[i].place = NOWHERE;
 }
 
-static __always_inline void exit_ends(struct vcpu *vcpu)
+static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)
 {
 	const struct absence *absence = &vcpu->absence;
 	const struct thread *noted = &vcpu->noted;
 	struct recent *recent = recent_of(vcpu);
-	__u64 ns = vcpu->since_ns - absence->began_ns;
-	__u32 place = recent->place;
-	struct spent *spent;
+	__u64 ns = only_kvm ? absence->kvm_ns : vcpu->since_ns - absence->began_ns;
+	struct spent *spent = 0;
+	__u32 was;
 
-	if (recent->reason != noted->reason || recent->facts != noted->facts ||
-	    recent->detail != noted->detail || place == NOWHERE)
-		place = search(vcpu);
-	spent = bpf_map_lookup_elem(&counts, &place);
-	if (!spent || place == NOWHERE) {
+	if ((reason_and_facts(&recent->reason) == reason_and_facts(&noted->reason) &&
+	     recent->detail == noted->detail && recent->place != NOWHERE) ||
+	    search(vcpu) != NOWHERE)
+		spent = bpf_map_lookup_elem(&counts, &recent->place);
+	if (!spent) {
 		vcpu->lost++;
 		lose(absence->tgid);
 		return;
 	}
 	spent->count++;
 	spent->kvm_ns += absence->kvm_ns;
-	if (absence->kvm_ns != ns) {
+	if (!only_kvm) {
 		spent->vmm_ns += absence->vmm_ns;
 		spent->blocked_ns += absence->blocked_ns;
 		spent->waited_ns += absence->waited_ns;
 		spent->interrupted_ns += absence->interrupted_ns;
 	}
 	spent->last_ns = vcpu->since_ns;
-	recent->bucket = bucket(ns, recent->bucket) & (BUCKETS - 1);
-	spent->took[recent->bucket & (BUCKETS - 1)]++;
+	was = recent->bucket & (BUCKETS - 1);
+	if (ns >> (was + FIRST_BUCKET - 1) != 1) {
+		was = bucket(ns) & (BUCKETS - 1);
+		recent->bucket = was;
+	}
+	spent->took[was]++;
 }
 
 static __always_inline void exit_is_left(struct vcpu *vcpu)
 {
 	enter(vcpu, IN_GUEST);
-	exit_ends(vcpu);
+	exit_ends(vcpu, 0);
 }

@@ -9,6 +9,8 @@
 #include "noise.h"
 
 #define MAX_VCPUS	32768
+/* Linux has no room for more. */
+#define MAX_CPUS	8192
 #define MAX_LIVE_VMS	16384
 /* Of exits, of all vCPUs together; and of one, before details are left out. */
 #define MAX_KINDS	65536
@@ -49,6 +51,12 @@ struct recent {
 	__u32 bucket;		/* of the last one's length */
 };
 
+/* Of a CPU, in a line of its cache that is no other's. */
+struct running {
+	__u32 place;
+	__u32 pad[15];
+};
+
 struct vcpu {
 	struct thread noted;
 	struct absence absence;
@@ -64,7 +72,7 @@ struct vcpu {
 	__u32 depth;		/* of interrupts */
 	__u32 busy;		/* its state changes: an interrupt now must not change it */
 	__u32 kinds;		/* of its exits, so far */
-	__u32 pad;
+	__u32 changed;		/* its state, since the exit: the absence is not all KVM's */
 	struct recent recent[8];	/* RECENT */
 };
 

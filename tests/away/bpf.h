@@ -47,8 +47,8 @@ struct map {
 static struct map maps[16];
 static __u32 n_maps, this_cpu;
 static __u64 this_id, now_ns = 1000;
-/* Comes while a program loads a field for the next time. */
-static void (*interrupts)(void);
+/* Comes while a program loads a field, or reads the clock, for the next time. */
+static void (*interrupts)(void), (*interrupts_clock)(void);
 
 static struct map *map_of(void *name)
 {
@@ -162,8 +162,18 @@ static long bpf_map_pop_elem(void *name, void *value)
 	return 0;
 }
 
+static void be_interrupted(void (**by)(void))
+{
+	void (*interrupt)(void) = *by;
+
+	*by = NULL;
+	if (interrupt)
+		interrupt();
+}
+
 static __u64 bpf_ktime_get_ns(void)
 {
+	be_interrupted(&interrupts_clock);
 	return now_ns;
 }
 
@@ -185,11 +195,7 @@ static long bpf_probe_read_kernel(void *to, __u32 size, const void *from)
 
 static inline __u32 field_u32(void *ctx, __u32 offset)
 {
-	void (*interrupt)(void) = interrupts;
-
-	interrupts = NULL;
-	if (interrupt)
-		interrupt();
+	be_interrupted(&interrupts);
 	return *(__u32 *)((char *)ctx + offset);
 }
 

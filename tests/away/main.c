@@ -45,7 +45,7 @@ static void begin(void)
 	MAP(threads);
 	MAP(vcpus);
 	MAP(given);
-	MAP(running);
+	memset(running, 0, sizeof(running));
 	MAP(vms);
 	MAP(kinds);
 	MAP(counts);
@@ -249,6 +249,101 @@ static void an_interrupt_while_an_exit_is_noted_breaks_no_sum(void)
 	assert(spent.count == 1 && spent.kvm_ns == 100 && parts(&spent) == 100);
 }
 
+/* The clock is read as the guest is entered. */
+static void so_does_none_while_an_entry_is(void)
+{
+	struct spent spent;
+
+	begin();
+	be(10, 11);
+	exits(0, CPUID, 0);
+	now_ns += 30;
+	interrupts_clock = ticks;
+	enters();
+	spent = counted(10, 0, CPUID);
+	assert(spent.count == 1 && spent.kvm_ns == 100 && parts(&spent) == 100);
+	/* Nor one of an exit that had another. */
+	exits(0, HLT, 0);
+	ticks();
+	now_ns += 30;
+	interrupts_clock = ticks;
+	enters();
+	spent = counted(10, 0, HLT);
+	assert(spent.kvm_ns == 100 && spent.interrupted_ns == 70 && parts(&spent) == 170);
+}
+
+/* From CPU 0 to CPU 1, with interrupts in interrupts; the next exit has none of that. */
+static void an_exit_that_changes_its_cpu_leaves_nothing_to_the_next(void)
+{
+	struct spent spent;
+	struct vcpu *vcpu;
+
+	begin();
+	be(10, 11);
+	exits(0, HLT, 0);
+	now_ns += 5;
+	local_timer_entry(NULL);
+	now_ns += 10;
+	softirq_entry(NULL);
+	local_timer_entry(NULL);
+	now_ns += 20;
+	local_timer_exit(NULL);
+	softirq_exit(NULL);
+	now_ns += 30;
+	local_timer_exit(NULL);
+	kvm_userspace_exit(NULL);
+	now_ns += 100;
+	switched(0, 0, 1);
+	now_ns += 200;
+	this_cpu = 1;
+	wakes(11);
+	now_ns += 400;
+	switched(10, 11, 0);
+	now_ns += 800;
+	kvm_arch_vcpu_ioctl_run(NULL);
+	now_ns += 7;
+	enters();
+	spent = counted(10, 0, HLT);
+	assert(spent.count == 1 && spent.kvm_ns == 12 && spent.interrupted_ns == 60);
+	assert(spent.vmm_ns == 900 && spent.blocked_ns == 200 && spent.waited_ns == 400);
+	exits(0, CPUID, 0);
+	vcpu = vcpu_of(11);
+	assert(!vcpu->depth && !vcpu->absence.flags && !vcpu->absence.taker);
+	now_ns += 50;
+	enters();
+	spent = counted(10, 0, CPUID);
+	assert(spent.count == 1 && spent.kvm_ns == 50 && parts(&spent) == 50);
+	/* CPU 0 has no vCPU's thread since. */
+	this_cpu = 0;
+	be(0, 0);
+	kvm_entry(NULL);
+	ticks();
+	assert(parts(bpf_map_lookup_elem(&counts, &(__u32){ NOWHERE })) == 0);
+	assert(this_vcpu()->state == IN_GUEST && !this_vcpu()->changed);
+}
+
+/* Of each vCPU as many as it may have, until there is no place left. */
+static void more_kinds_than_there_is_room_for_are_lost_and_told(void)
+{
+	__u32 vcpu, port, made = 0;
+
+	begin();
+	for (vcpu = 0; made < MAX_KINDS + 40; vcpu++) {
+		be(7, 100 + vcpu);
+		for (port = 1; port <= KINDS_OF_ONE && made < MAX_KINDS + 40; port++, made++) {
+			exits(vcpu, PORT, port);
+			enters();
+		}
+	}
+	/* Place 0 is none. */
+	assert(lost(7) == 41 && counted(7, ~0u, 0).count == MAX_KINDS - 1);
+	/* One that has its place is counted as before. */
+	be(7, 100);
+	exits(0, PORT, 1);
+	enters();
+	assert(lost(7) == 41 && counted(7, 0, 0).count == KINDS_OF_ONE + 1);
+}
+
 /* What is counted of them nobody would ask for. */
 static void more_vms_than_there_is_room_for_are_lost_and_told(void)
 {
@@ -405,6 +500,9 @@ int main(void)
 	RUN(an_unseen_switch_leaves_others_alone);
 	RUN(a_clock_that_goes_back_costs_nothing);
 	RUN(an_interrupt_while_an_exit_is_noted_breaks_no_sum);
+	RUN(so_does_none_while_an_entry_is);
+	RUN(an_exit_that_changes_its_cpu_leaves_nothing_to_the_next);
+	RUN(more_kinds_than_there_is_room_for_are_lost_and_told);
 	RUN(more_vms_than_there_is_room_for_are_lost_and_told);
 	RUN(more_vcpus_than_there_is_room_for_are_lost_and_told);
 	RUN(by_chance);
