@@ -84,7 +84,8 @@ fn packages_are_of_the_series_that_one_would_mail() {
     for kind in ["image", "headers"] {
         let name = format!("linux-{kind}-6.12.0-paratick-lab_1+paratick0.1.0_amd64.deb");
         assert_eq!(said[kind], to.join(&name).to_str().unwrap());
-        assert_eq!(fs::read_to_string(to.join(name)).unwrap(), SECOND);
+        let expected = format!("{SECOND} -- a <a@b>  Thu, 01 Jan 2026 00:00:00 +0000\n");
+        assert_eq!(fs::read_to_string(to.join(name)).unwrap(), expected);
     }
     // Debian's own package of this name is not to be replaced.
     assert_eq!(fs::read_dir(&to).unwrap().count(), 2);

@@ -29,13 +29,10 @@ const RECIPE: &str = "deb 1";
 /// The name of the source package: how a package of ours is known.
 pub(super) const SOURCE: &str = "linux-paratick";
 /// What kbuild wants for packages, beside what it wants for an image.
-const TOOLS: [&str; 7] =
-    ["dpkg-dev", "debhelper", "rsync", "kmod", "cpio", "libssl-dev", "zstd"];
+const TOOLS: [&str; 7] = ["dpkg-dev", "debhelper", "rsync", "kmod", "cpio", "libssl-dev", "zstd"];
 /// What of BTF is a setting: where there is pahole(1), and where there is none.
-const BTF: [&str; 2] = [
-    "CONFIG_DEBUG_INFO_NONE=y\n",
-    "CONFIG_DEBUG_INFO_BTF=y\nCONFIG_DEBUG_INFO_BTF_MODULES=y\n",
-];
+const BTF: [&str; 2] =
+    ["CONFIG_DEBUG_INFO_NONE=y\n", "CONFIG_DEBUG_INFO_BTF=y\nCONFIG_DEBUG_INFO_BTF_MODULES=y\n"];
 
 /// What is built, or would be.
 #[derive(Debug, Clone, Serialize)]
@@ -289,9 +286,6 @@ mod tests {
     #[test]
     fn packages_have_names_as_debians() {
         let name = file_name("linux-image", "6.12.117-paratick-amd64", "6.12.117-1+paratick0.1.0");
-        assert_eq!(
-            name,
-            "linux-image-6.12.117-paratick-amd64_6.12.117-1+paratick0.1.0_amd64.deb"
-        );
+        assert_eq!(name, "linux-image-6.12.117-paratick-amd64_6.12.117-1+paratick0.1.0_amd64.deb");
     }
 }

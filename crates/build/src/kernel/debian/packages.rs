@@ -30,7 +30,8 @@ pub(super) struct About {
 impl About {
     pub fn of(deb: &Path) -> Result<About> {
         let mut ask = Command::new("dpkg-deb");
-        ask.args(["--showformat", "${Package}\n${Version}\n${Depends}\n${Source}", "--show"]).arg(deb);
+        ask.args(["--showformat", "${Package}\n${Version}\n${Depends}\n${Source}", "--show"])
+            .arg(deb);
         let Ok(said) = run::output(&mut ask) else {
             let deb = deb.display();
             bail!(
@@ -134,7 +135,12 @@ mod tests {
     use super::*;
 
     fn about(package: &str) -> About {
-        About { package: package.into(), version: "1".into(), depends: "".into(), source: "".into() }
+        About {
+            package: package.into(),
+            version: "1".into(),
+            depends: "".into(),
+            source: "".into(),
+        }
     }
 
     #[test]
