@@ -252,7 +252,7 @@ fn packages(base: &str, flavour: Flavour, to: Option<&Path>, format: Format) -> 
 }
 
 fn lines(plan: &deb::Plan, files: &[(&str, &PathBuf)]) -> String {
-    let btf = if plan.btf { "yes" } else { "no: for that, --config debian or cloud, and pahole" };
+    let btf = if plan.btf { "yes" } else { "no" };
     let mut text = format!(
         "release  {}\nversion  {}\nkey      {}\npatches  {}\nBTF      {btf}\n",
         plan.release, plan.version, plan.key, plan.patches
