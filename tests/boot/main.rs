@@ -29,6 +29,7 @@ mod learned;
 mod lost;
 mod model;
 mod noise;
+mod packaged;
 mod paper;
 mod polling;
 mod programs;

@@ -13,6 +13,7 @@ mod generate;
 mod idle;
 mod kernel;
 mod kernel_build;
+mod kernel_deb;
 mod kernel_matrix;
 mod kernel_stack;
 mod lab;

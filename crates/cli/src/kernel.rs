@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick kernel`: the series as a git tree, as folders of patches, and as an image.
 
-use crate::{errors::usage, print::outln, progress};
+use crate::{errors::usage, options::Format, print::outln, progress};
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use paratick_build::kernel::{self, export, tree, Changes, Check, Outcome, Person, Variant};
+use clap::{Args, Subcommand, ValueEnum};
+use paratick_build::kernel::{
+    self,
+    deb::{self, Flavour},
+    export, tree, Changes, Check, Outcome, Person, Variant,
+};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -74,6 +78,27 @@ pub enum Verb {
         #[arg(long, value_name = "HOW", value_parser = ["tick", "irq"])]
         accounting: Option<String>,
     },
+    /// Make Debian packages of the kernel with the series: linux-image and linux-headers
+    ///
+    /// Of the series that one would mail, without the lab's own. They are installed beside Debian's
+    /// kernels, and removed like these. They stay in the cache, too.
+    Deb {
+        #[arg(default_value = kernel::DEFAULT_BASE)]
+        base: String,
+        /// The configuration: Debian's for all machines, Debian's for virtual machines, or the
+        /// lab's, with the drivers of a paravirtual machine and no others
+        #[arg(long, value_enum, default_value_t = Config::Debian)]
+        config: Config,
+        /// Copy the packages to this folder
+        #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+        output: Option<PathBuf>,
+        /// Make the configuration, check each option of it that the series need, and compile
+        /// nothing
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Build a KVM selftest from the patched source and print where the program is
     Selftest {
         /// Such as x86_64/kvm_pv_test
@@ -81,6 +106,23 @@ pub enum Verb {
         #[arg(long, default_value = kernel::DEFAULT_BASE)]
         base: String,
     },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Config {
+    Debian,
+    Cloud,
+    Lab,
+}
+
+impl From<Config> for Flavour {
+    fn from(config: Config) -> Flavour {
+        match config {
+            Config::Debian => Flavour::Debian,
+            Config::Cloud => Flavour::Cloud,
+            Config::Lab => Flavour::Lab,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -112,6 +154,12 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Build { base, unpatched, up_to, config, hz, debug, rt, accounting } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
             build(&base, variant, &Changes { up_to, config, hz, debug, rt, accounting })?;
+        }
+        Verb::Deb { base, config, output: _, dry_run: true, format } => {
+            plan(&base, config.into(), format)?
+        }
+        Verb::Deb { base, config, output, dry_run: false, format } => {
+            packages(&base, config.into(), output.as_deref(), format)?
         }
         Verb::Selftest { test, base } => selftest(&base, &test)?,
     }
@@ -187,6 +235,32 @@ fn build(base: &str, variant: Variant, changes: &Changes) -> Result<()> {
     outln!("image    {}", image.bzimage.display())?;
     outln!("config   {}", image.config.display())?;
     Ok(())
+}
+
+fn plan(base: &str, flavour: Flavour, format: Format) -> Result<()> {
+    let (plan, config) = progress::during(|events| deb::plan(base, flavour, events))?;
+    format.print(&plan, || lines(&plan, &[("config", &config)]))
+}
+
+fn packages(base: &str, flavour: Flavour, to: Option<&Path>, format: Format) -> Result<()> {
+    let mut found = progress::during(|events| deb::ensure(base, flavour, events))?;
+    if let Some(to) = to {
+        found = deb::copy(found, &std::path::absolute(to)?)?;
+    }
+    let files = [("config", &found.config), ("headers", &found.headers), ("image", &found.image)];
+    format.print(&found, || lines(&found.plan, &files))
+}
+
+fn lines(plan: &deb::Plan, files: &[(&str, &PathBuf)]) -> String {
+    let btf = if plan.btf { "yes" } else { "no" };
+    let mut text = format!(
+        "release  {}\nversion  {}\nkey      {}\npatches  {}\nBTF      {btf}\n",
+        plan.release, plan.version, plan.key, plan.patches
+    );
+    for (name, file) in files {
+        text.push_str(&format!("{name:<8} {}\n", file.display()));
+    }
+    text
 }
 
 fn selftest(base: &str, test: &str) -> Result<()> {

@@ -52,7 +52,7 @@ fn guest(guest: &Guest) -> Link {
         }
         let Some(cpus) = active else {
             let series = SERIES[at];
-            let get = format!("boot a kernel with the series {series}");
+            let get = boot_one_with(series);
             return Err((format!("this kernel does not have the series {series}"), get));
         };
         if cpus.is_empty() {
@@ -63,6 +63,10 @@ fn guest(guest: &Guest) -> Link {
     }
     let cpus = guest.active[0].as_deref().unwrap_or_default();
     Ok(format!("CPUs {cpus} have virtual ticks, and halt with their deadline"))
+}
+
+fn boot_one_with(series: &str) -> String {
+    format!("boot a kernel with the series {series}: `paratick kernel deb` makes packages of one")
 }
 
 /// None: this machine has no KVM.
@@ -81,7 +85,7 @@ fn host(parameters: &[Option<String>; 2]) -> Link {
                 return Err((format!("kvm.{name} is off"), format!("boot with kvm.{name}=1")))
             }
             None => {
-                let get = format!("boot a kernel with the series {series}");
+                let get = boot_one_with(series);
                 return Err((format!("this kernel's KVM does not have the series {series}"), get));
             }
         }

@@ -22,6 +22,29 @@ pub fn configure(
 ) -> Result<()> {
     fs_err::create_dir_all(out)?;
     run::output(make::command(src, out).args(variables).arg("tinyconfig"))?;
+    merge_in(src, out, variables, fragments, unknown)
+}
+
+/// The same on top of a whole configuration, such as a distribution's, instead of tinyconfig.
+pub fn configure_from(
+    whole: &Path,
+    src: &Path,
+    out: &Path,
+    fragments: &[PathBuf],
+    unknown: &BTreeSet<String>,
+) -> Result<()> {
+    fs_err::create_dir_all(out)?;
+    fs_err::copy(whole, out.join(".config"))?;
+    merge_in(src, out, &[], fragments, unknown)
+}
+
+fn merge_in(
+    src: &Path,
+    out: &Path,
+    variables: &[String],
+    fragments: &[PathBuf],
+    unknown: &BTreeSet<String>,
+) -> Result<()> {
     let mut merge = Command::new("sh");
     make::clean_environment(&mut merge);
     merge

@@ -18,8 +18,12 @@ const IDENTITY: &[(&str, &str)] = &[
     ("KBUILD_BUILD_USER", "paratick"),
     ("KBUILD_BUILD_HOST", "lab"),
     ("KBUILD_BUILD_VERSION", "1"),
-    ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 2026"),
+    ("KBUILD_BUILD_TIMESTAMP", TIMESTAMP),
 ];
+const TIMESTAMP: &str = "Thu Jan  1 00:00:00 UTC 2026";
+/// The same, as packages' changelogs have it, and in seconds.
+const CHANGELOG_DATE: &str = "Thu, 01 Jan 2026 00:00:00 +0000";
+const EPOCH: &str = "1767225600";
 
 /// Variables that kbuild or make would take from the environment.  An outer `make demo` exports the
 /// last few.
@@ -55,6 +59,29 @@ pub fn selftests<'a>(
     make.arg(format!("OUTPUT={}", built.display()));
     make.arg(format!("KHDR_INCLUDES=-isystem {}/usr/include", out.display()));
     make.args(programs.map(|program| built.join(program)));
+    make
+}
+
+/// What packages are made of: the names of kbuild's own variables.
+pub struct Package<'a> {
+    pub source: &'a str,
+    pub version: &'a str,
+}
+
+/// [`command`] for `bindeb-pkg`: linux-image and linux-headers, without debug symbols.
+pub fn packages(src: &Path, out: &Path, package: &Package) -> Command {
+    let mut make = command(src, out);
+    make.arg("bindeb-pkg");
+    // Its mkdebian writes today's date, whatever the environment says.
+    let redate = format!("sed -i \"s/^\\( -- .*>  \\).*/\\1{CHANGELOG_DATE}/\" debian/changelog");
+    make.env("DPKG_FLAGS", format!("'--hook-init={redate}'"));
+    make.env("SOURCE_DATE_EPOCH", EPOCH);
+    make.env("KDEB_SOURCENAME", package.source).env("KDEB_PKGVERSION", package.version);
+    make.env("KDEB_CHANGELOG_DIST", "unstable").env("DEB_BUILD_OPTIONS", "terse");
+    make.env("DEB_BUILD_PROFILES", format!("pkg.{}.nokerneldbg", package.source));
+    for foreign in ["KDEB_COMPRESS", "KDEB_HOOKDIR", "KBUILD_DEBARCH", "DEBEMAIL", "DEBFULLNAME"] {
+        make.env_remove(foreign);
+    }
     make
 }
 

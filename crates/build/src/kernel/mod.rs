@@ -8,6 +8,7 @@ mod build;
 pub mod check;
 mod compile;
 mod config;
+pub mod deb;
 pub mod debian;
 pub mod export;
 mod git;

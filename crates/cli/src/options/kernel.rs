@@ -21,7 +21,7 @@ use std::{
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
     /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
-    /// FILE.deb. Those that are built look for mistakes of their own with `-debug` at the end, are
+    /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for mistakes of their own with `-debug` at the end, are
     /// PREEMPT_RT with `-rt`, and tick 1000 times a second with `-hz1000` after that
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
@@ -33,8 +33,13 @@ pub struct Kernels {
 impl Kernels {
     /// Without the series some modes would silently be `tickless`.
     pub fn check<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
-        let missing = modes.into_iter().find(|mode| mode.needs().is_some());
-        match missing.filter(|_| self.kernel.is_unpatched()) {
+        let missing = |mode: &&Mode| mode.needs().is_some_and(|series| self.kernel.lacks(series));
+        match modes.into_iter().find(missing) {
+            Some(mode) if self.kernel.is_package_with_series() => Err(usage(format!(
+                "kernel {} has no mode {mode}: it has no patches of the lab's own\n\
+                 hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}",
+                self.kernel
+            ))),
             Some(mode) => Err(usage(format!(
                 "kernel {} has no mode {mode}\n\
                  hint: choose periodic or tickless, or name a kernel with the series, such as \
@@ -151,6 +156,8 @@ impl FromStr for KernelName {
     }
 }
 
+/// The series that is never mailed, nor in packages.
+const LAB: &str = "lab";
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
 /// What comes next where it looks for mistakes of its own.
@@ -183,11 +190,17 @@ impl fmt::Display for KernelName {
 }
 
 impl KernelName {
-    fn is_unpatched(&self) -> bool {
-        matches!(
-            self,
-            KernelName::Built(Built { variant: Variant::Unpatched, .. }) | KernelName::Debian(_)
-        )
+    /// Whether it is known to be without this series.
+    fn lacks(&self, series: &str) -> bool {
+        match self {
+            KernelName::Image(_) => false,
+            KernelName::Built(built) => built.variant == Variant::Unpatched,
+            KernelName::Debian(_) => series == LAB || !self.is_package_with_series(),
+        }
+    }
+
+    fn is_package_with_series(&self) -> bool {
+        matches!(self, KernelName::Debian(Stock::File(file)) if debian::has_series(file))
     }
 
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
@@ -292,7 +305,7 @@ mod tests {
         }
         let debian: KernelName = "debian:6.12".parse().unwrap();
         assert_eq!(debian, KernelName::Debian(Stock::Named(Name::Series("6.12".into()))));
-        assert!(debian.is_unpatched() && debian.to_string() == "debian:6.12");
+        assert!(debian.lacks("halt-until") && debian.to_string() == "debian:6.12");
         assert_eq!("6.12-debian".parse().as_ref(), Ok(&debian));
         for name in ["debian:6.12-rt", "debian:", "linux-image-6.12.deb"] {
             assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));

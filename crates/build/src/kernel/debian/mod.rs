@@ -62,6 +62,12 @@ pub fn guest_parameters(bzimage: &Path) -> Vec<String> {
     }
 }
 
+/// Whether a package's file is one of `paratick kernel deb`: its kernel has the series that one
+/// would mail, and not the lab's.
+pub fn has_series(deb: &Path) -> bool {
+    About::of(deb).is_ok_and(|about| about.has_series())
+}
+
 /// The image of Debian's package; fetched (some 100 MB) unless the cache has it.
 pub fn ensure(stock: &Stock, events: Events) -> Result<KernelImage> {
     if let Some(found) = built(stock, events)? {

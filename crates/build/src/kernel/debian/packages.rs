@@ -4,7 +4,7 @@
 use super::name::{Wanted, IMAGE};
 use crate::{
     apt::{Apt, Kind},
-    kernel::run,
+    kernel::{deb, run},
     progress::{Events, Step},
 };
 use anyhow::{bail, Result};
@@ -23,12 +23,15 @@ pub(super) struct About {
     pub package: String,
     pub version: String,
     depends: String,
+    /// Empty where it is the package's own name.
+    source: String,
 }
 
 impl About {
     pub fn of(deb: &Path) -> Result<About> {
         let mut ask = Command::new("dpkg-deb");
-        ask.args(["--showformat", "${Package}\n${Version}\n${Depends}", "--show"]).arg(deb);
+        ask.args(["--showformat", "${Package}\n${Version}\n${Depends}\n${Source}", "--show"])
+            .arg(deb);
         let Ok(said) = run::output(&mut ask) else {
             let deb = deb.display();
             bail!(
@@ -38,7 +41,12 @@ impl About {
         };
         let mut lines = said.lines().map(str::to_owned);
         let mut next = || lines.next().unwrap_or_default();
-        Ok(About { package: next(), version: next(), depends: next() })
+        Ok(About { package: next(), version: next(), depends: next(), source: next() })
+    }
+
+    /// Whether `paratick kernel deb` made it.
+    pub fn has_series(&self) -> bool {
+        self.source.split(' ').next() == Some(deb::SOURCE)
     }
 
     /// What `uname -r` says, of a package with a kernel or a part of one.
@@ -127,7 +135,19 @@ mod tests {
     use super::*;
 
     fn about(package: &str) -> About {
-        About { package: package.into(), version: "1".into(), depends: String::new() }
+        About {
+            package: package.into(),
+            version: "1".into(),
+            depends: "".into(),
+            source: "".into(),
+        }
+    }
+
+    #[test]
+    fn a_package_says_whether_it_has_the_series() {
+        for (source, has) in [("", false), ("linux", false), ("linux-paratick (1)", true)] {
+            assert_eq!(About { source: source.into(), ..about("a") }.has_series(), has, "{source}");
+        }
     }
 
     #[test]
