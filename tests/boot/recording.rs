@@ -122,7 +122,7 @@ fn what_recording_costs_an_exit() {
     // A no-op for each look at the key, and what the other series add.
     assert!(off[shortest] <= base[shortest] + 20);
     assert!(record[median] > off[median] && programs[median] > off[median]);
-    // Not much above what was measured, 447 and 662: an instruction is a nanosecond here.
+    // Above what was measured, 447 and 662 or less: an instruction is a nanosecond here.
     assert!(counted[median] > off[median] && counted[median] < off[median] + 570);
     assert!(programs[median] < off[median] + 850);
     guest.shutdown().unwrap();

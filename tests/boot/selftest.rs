@@ -7,7 +7,7 @@ use paratick_machine::{exec::ExecResult, host::Host, spec::Stall};
 use std::time::Duration;
 
 /// For 60 runs in turn.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const PATIENCE: Duration = Duration::from_secs(2600);
 
 /// kselftest's exit code for a test that cannot run here.
 const SKIPPED: i32 = 4;
