@@ -47,7 +47,7 @@ kernelrelease:; @$(call release)
 bindeb-pkg: kernel/
 	mkdir -p $(O)/include/config && $(call release) > $(O)/include/config/kernel.release
 	mkdir -p $(O)/debian && date '+ -- a <a@b>  %c' > $(O)/debian/changelog
-	cd $(O) && eval \"set -- $$DPKG_FLAGS\" && sh -c \"$${1#--hook-init=}\"
+	cd $(O) && set -- $(strip $(DPKG_FLAGS)) && sh -c \"$${1#--hook-init=}\"
 	for kind in image headers libc-dev; do cat kernel/tick.c $(O)/debian/changelog > \\
 		$(O)/../linux-$$kind-`$(call release)`_$(KDEB_PKGVERSION)_amd64.deb; done
 release = sed -n 's/^CONFIG_LOCALVERSION=\"\\(.*\\)\"/6.12.0\\1/p' $(O)/.config

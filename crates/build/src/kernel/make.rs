@@ -72,8 +72,9 @@ pub struct Package<'a> {
 pub fn packages(src: &Path, out: &Path, package: &Package) -> Command {
     let mut make = command(src, out);
     make.arg("bindeb-pkg");
-    // Its mkdebian writes today's date, whatever the environment says.
-    let redate = format!("sed -i \"s/^\\( -- .*>  \\).*/\\1{CHANGELOG_DATE}/\" debian/changelog");
+    // Its mkdebian writes today's date, whatever the environment says.  make leaves one of two
+    // spaces.
+    let redate = format!("sed -i \"s/^\\( -- .*> *\\).*/\\1{CHANGELOG_DATE}/\" debian/changelog");
     make.env("DPKG_FLAGS", format!("'--hook-init={redate}'"));
     make.env("SOURCE_DATE_EPOCH", EPOCH);
     make.env("KDEB_SOURCENAME", package.source).env("KDEB_PKGVERSION", package.version);
