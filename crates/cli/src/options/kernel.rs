@@ -21,8 +21,9 @@ use std::{
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
     /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
-    /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for mistakes of their own with `-debug` at the end, are
-    /// PREEMPT_RT with `-rt`, and tick 1000 times a second with `-hz1000` after that
+    /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for
+    /// mistakes of their own with `-debug` at the end, are PREEMPT_RT with `-rt`, and tick 1000
+    /// times a second with `-hz1000` after that
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
