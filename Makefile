@@ -120,7 +120,7 @@ test: ## what CI runs; covers every subject (41 min from nothing, 28 when all is
 
 test-all: ## every test that exists; hours; run it again to go on where it was stopped
 	scripts/bootstrap --with checks --with browser --with intel --with matrix \
-	    --with operators --with packages
+	    --with operators --with packages --with deb
 	$(MAKE) --no-print-directory build
 	$(MAKE) -j2 --no-print-directory kernels emulator-beside
 	PARATICK_SOAK_MINUTES=$(MINUTES) $(TESTS) --resume $(QUICK) boot $(MORE)

@@ -6,7 +6,7 @@
 # with paths of Debian's keys, which a build elsewhere has to clear.
 # Seen: the file says that modules can be signed, and nothing of keys or of whether to sign.
 # olddefconfig takes Linux's defaults, by which each build signs all modules with a key that it
-# makes and throws away.  No two builds are equal.
+# makes itself.
 set -eu
 cd "$(mktemp -d)"
 here=$PWD

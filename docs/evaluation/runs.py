@@ -21,6 +21,7 @@ import os
 import subprocess
 import sys
 
+
 def run(mode, command, options="--vcpus 1"):
     words = ["bin/paratick", "lab", "run", *options.split(), "--exits", "--format", "json"]
     words += ["--mode", mode, "--", *command]

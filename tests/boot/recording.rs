@@ -122,9 +122,10 @@ fn what_recording_costs_an_exit() {
     // A no-op for each look at the key, and what the other series add.
     assert!(off[shortest] <= base[shortest] + 20);
     assert!(record[median] > off[median] && programs[median] > off[median]);
-    // Above what was measured, 447 and 662 or less: an instruction is a nanosecond here.
-    assert!(counted[median] > off[median] && counted[median] < off[median] + 570);
-    assert!(programs[median] < off[median] + 850);
+    // A quarter above what was measured, 366 and 595: an instruction is a nanosecond here.  The
+    // lab's own counter is attached all the time.
+    assert!(counted[median] > off[median] && counted[median] < off[median] + 460);
+    assert!(programs[median] < off[median] + 750);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

@@ -145,3 +145,22 @@ fn what_packages_are_made_with_is_named_where_it_is_missing() {
         assert!(error.contains("hint: "), "{error}");
     }
 }
+
+/// Those of the lab's own series would silently be `tickless`.
+#[test]
+fn a_package_with_the_series_has_no_mode_of_the_labs() {
+    let checkout = checkout();
+    checkout.write(
+        "package/DEBIAN/control",
+        "Package: linux-image-6.12.0-paratick-lab\nSource: linux-paratick\nVersion: 1\n\
+         Architecture: amd64\nMaintainer: a <a@b>\nDescription: a\n",
+    );
+    let deb = checkout.path("image.deb");
+    assert!(run("dpkg-deb", &[Path::new("-b"), &checkout.path("package"), &deb]));
+    let kernel = deb.to_str().unwrap();
+    let mut command =
+        checkout.paratick(&["lab", "run", "--kernel", kernel, "--mode", "tickless-stop", "true"]);
+    let error = fails(&mut command, 2);
+    assert!(error.contains("has no mode tickless-stop: it has no patches of the lab's"), "{error}");
+    assert!(error.contains("\nhint: name a kernel that the lab builds"), "{error}");
+}

@@ -124,7 +124,7 @@ fn no_deadline_is_early() {
     passes("x86_64/tsc_deadline_test", "");
 }
 
-/// The seed is printed.  A second takes half a minute here.
+/// The seed is printed.  These took half a minute on a busy machine.
 #[test]
 fn nothing_breaks_in_seconds_of_random_requests() {
     passes("x86_64/pv_fuzz_test", "-t 4");

@@ -57,11 +57,6 @@ impl Flavour {
         }
     }
 
-    /// Lines that `make` prints for a whole build, where that was counted.
-    pub(super) fn build_steps(self) -> Option<u64> {
-        None
-    }
-
     /// The file with Debian's configuration of this version, fetched unless the cache has it; none
     /// of the lab's.
     pub(super) fn configuration(

@@ -224,10 +224,7 @@ impl Inputs {
         events(building.into());
         let package = make::Package { source: SOURCE, version: &self.version };
         let make = make::packages(&tree.src, &tree.out, &package);
-        // How much is left of a build that was interrupted is not known.
-        let fresh = !tree.out.join("vmlinux.o").exists();
-        let total = self.flavour.build_steps().filter(|_| fresh);
-        let mut steps = make::Steps::new(total, events);
+        let mut steps = make::Steps::new(None, events);
         run::logged(&make, &tree.log, |line| steps.line(line))?;
         fs_err::create_dir_all(dir.parent().expect("in the cache"))?;
         source::build_into(dir, |part| self.keep(tree, part))
