@@ -67,7 +67,7 @@ impl Flavour {
     ) -> Result<Option<PathBuf>> {
         let Some(file) = self.file() else { return Ok(None) };
         let package = format!("linux-config-{}", base.name);
-        let dir = cache::dir()?.join("source").join(format!("{package}_{version}"));
+        let dir = cache::dir()?.join("config").join(format!("{package}_{version}"));
         let _lock = lock("linux-config", events)?;
         if !dir.is_dir() {
             events(Step::FetchingKernel { package: &package }.into());
