@@ -177,11 +177,7 @@ impl Bench {
         events(Step::TracingModes.into());
         let set = timeline::set(self.options.host.emulation.exit_cost.unwrap_or(0));
         let settings = self.settings(Prepared::default(), events)?;
-        let traced = timeline::run(&settings(&set), events)?;
-        for problem in &traced.problems {
-            events(Warning::Problem(problem).into());
-        }
-        paratick_bench::write(file, &traced)
+        paratick_bench::write(file, &timeline::run(&settings(&set), events)?)
     }
 
     /// What each set is measured with; what has to be built for it is built.

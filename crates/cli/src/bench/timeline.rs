@@ -23,7 +23,7 @@ use paratick_machine::backend::EMULATED;
 use paratick_view::terminal;
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-const MODES: &str = "tickless-stop,tickless,paratick-ticks,paratick";
+const MODES: &str = "tickless-stop,tickless,paratick-ticks,paratick+nopoll";
 
 #[derive(Args)]
 pub struct Options {
