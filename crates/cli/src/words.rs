@@ -53,7 +53,7 @@ pub fn step(step: &Step) -> String {
         StressingGuest => "stressing the guest".into(),
         ResultsGoTo { output } => format!("results go to {}", output.display()),
         Estimating { minutes, cpus, unknown, resumes } => {
-            let mut text = format!("about {minutes} minutes on {cpus} idle CPUs");
+            let mut text = format!("about {minutes} min on {cpus} idle CPUs");
             if !unknown.is_empty() {
                 text += &format!(", and an unknown time for {}", unknown.join(", "));
             }

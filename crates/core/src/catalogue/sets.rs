@@ -91,7 +91,7 @@ pub fn quick(vcpus: u32, workloads: Vec<PlannedWorkload>) -> Set {
     let plan = Plan::new(vcpus, every, workloads, 4, 2);
     Set {
         disk: reads.then_some(DISK),
-        takes: (vcpus <= 4).then(|| CpuTime::of(12.0, runs)),
+        takes: (vcpus <= 4).then(|| CpuTime::of(6.0, 0.7 * runs)),
         // Who was first within microseconds decides what a poll sees.
         parallel_clock: true,
         ..Set::new("quick", "quick", plan, Size::mib(512))
