@@ -12,7 +12,7 @@ CRATES = CARGO_TARGET_DIR=$(CARGO_TARGET_DIR) scripts/crates
 TESTS = scripts/tests
 QUICK = unit cli docs house browser
 # Everything else that exists, in the order of what it needs.
-MORE = slow long debug tick-accounting irq-accounting soak intel packages series
+MORE = slow long debug debug-fuzzer tick-accounting irq-accounting soak intel packages series
 
 # Prints the step and how long it may take.  The output of apt and cargo goes to a log.
 STEP = @scripts/step
@@ -63,18 +63,18 @@ deb: ## the Debian packages, in target/deb (3 min)
 	scripts/bootstrap --with packages
 	scripts/deb
 
-demo: ## from a bare machine to tables of exits and a report (12 min)
-	@echo 'The demo: 5 steps, about 12 min on 2 idle cores, 3 when all is built.' >&2
+demo: ## from a bare machine to tables of exits and a report (12 to 20 min)
+	@echo 'The demo: 5 steps, 12 to 20 min on 2 idle cores, 3 to 6 when all is built.' >&2
 	@echo 'The first table is that of a kernel of Debian; our modes come at the end.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
-	$(QUIET)build.log 2/5 'compile paratick and check this machine' 'about 2 min' \
+	$(QUIET)build.log 2/5 'compile paratick and check this machine' '2 to 3 min' \
 	    $(MAKE) --no-print-directory build ready
-	$(STEP) 3/5 'build the emulator' 'about 2 min' $(PARATICK) emulator build
+	$(STEP) 3/5 'build the emulator' '2 to 3 min' $(PARATICK) emulator build
 	$(STEP) 4/5 'measure a kernel of Debian'"'"'s, and beside that build ours' \
-	    'first table after half a minute, all after 6 min' \
+	    'first table after half a minute, all after 6 to 9 min' \
 	    $(MAKE) -j2 --no-print-directory first kernel-beside
-	$(STEP) 5/5 'boot and measure, in 7 modes' 'about 3 min; resumes after an interruption' \
+	$(STEP) 5/5 'boot and measure, in 7 modes' '3 to 4 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
 # The tables of the documents that are made of files; an interrupted measurement goes on.
