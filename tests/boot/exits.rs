@@ -5,6 +5,8 @@
 mod again;
 mod calibrate;
 mod recorded;
+mod steal;
+mod would;
 
 use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};
 use paratick_build::kernel::DEFAULT_BASE;

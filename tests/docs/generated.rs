@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    ipis, kept, papers, schema, swept, COLUMNS,
+    ipis, kept, papers, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 32] = [
+const BLOCKS: [Block; 33] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -50,6 +50,7 @@ const BLOCKS: [Block; 32] = [
     ("events", swept::events),
     ("weights", swept::weights),
     ("ipis", ipis::ipis),
+    ("would", would::would),
     ("mix-of-exits", mix_of_exits),
     ("polls", polls),
     ("papers", papers::counts),

@@ -12,6 +12,7 @@ mod papers;
 mod schema;
 mod shown;
 mod swept;
+mod would;
 
 use files::File;
 

@@ -13,10 +13,11 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
-use paratick_core::observed::{Change, Observed, SCHEMA};
+use paratick_core::observed::{Change, Observed, Would, SCHEMA};
 use paratick_observe::{check, recorded, running, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
 use screen::Ended;
+use serde::Serialize;
 use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
@@ -74,6 +75,14 @@ enum Format {
 }
 
 const TIME: Duration = Duration::from_secs(10);
+
+/// The document for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    seen: &'a Observed,
+    would: Vec<Would<'a>>,
+}
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.compare.is_empty() && matches!(args.format, Format::Jsonl | Format::Csv) {
@@ -191,8 +200,16 @@ impl Args {
 
     fn show(&self, seen: &Observed) -> Result<()> {
         match self.format {
-            Format::Text => out!("{}", tables::observed(seen).text())?,
-            Format::Json => outln!("{}", serde_json::to_string_pretty(seen)?)?,
+            Format::Text => {
+                out!("{}", tables::observed(seen).text())?;
+                if let Some(would) = tables::would(&seen.would()) {
+                    out!("\n{}", would.text())?;
+                }
+            }
+            Format::Json => {
+                let all = Told { seen, would: seen.would() };
+                outln!("{}", serde_json::to_string_pretty(&all)?)?;
+            }
             Format::Jsonl => out!("{}", seen.jsonl()?)?,
             Format::Csv => out!("{}", seen.csv()?)?,
         }

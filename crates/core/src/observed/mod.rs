@@ -4,9 +4,11 @@
 mod change;
 mod rows;
 mod spent;
+mod would;
 
 pub use change::{CauseChange, Change, Rate, VmChange};
 pub use spent::{Bound, Spent};
+pub use would::{Spares, Would};
 
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,9 @@ use crate::{
     number::{self, count, decimal, nanos},
     table::Table,
 };
-use paratick_core::observed::{mostly, sum, Bound, Change, Exits, Observed, Rate, Vm};
+use paratick_core::observed::{
+    mostly, sum, Bound, Change, Exits, Observed, Rate, Spares, Vm, Would,
+};
 
 pub fn observed(seen: &Observed) -> Table {
     let caption = format!("Exits in {}, and where their time went", nanos(seen.ns));
@@ -59,12 +61,16 @@ pub fn observed(seen: &Observed) -> Table {
     table
 }
 
+fn who(name: &str, process: u32) -> String {
+    match name == process.to_string() {
+        true => format!("Process {process}"),
+        false if process == 0 => name.into(),
+        false => format!("{name} (process {process})"),
+    }
+}
+
 fn title(vm: &Vm) -> String {
-    let who = match vm.name == vm.process.to_string() {
-        true => format!("Process {}", vm.process),
-        false if vm.process == 0 => vm.name.clone(),
-        false => format!("{} (process {})", vm.name, vm.process),
-    };
+    let who = who(&vm.name, vm.process);
     let lost = match vm.lost {
         0 => String::new(),
         lost => format!(", {} exits lost", count(lost as f64)),
@@ -100,6 +106,29 @@ fn cells(vm: &Vm, exits: &[&Exits]) -> Vec<String> {
             false => words,
         }),
     ]
+}
+
+/// What would spare the VMs exits; none where nothing would.
+pub fn would(would: &[Would]) -> Option<Table> {
+    let mut table = Table::new("What would spare exits", ["Change", "Exits/s", "Of all"]);
+    for of_vm in would.chunk_by(|one, next| one.process == next.process) {
+        table.group(who(of_vm[0].vm, of_vm[0].process));
+        for one in of_vm {
+            let name = match one.by {
+                Spares::Series => "paratick's series",
+                Spares::Clock => "a clock without exits",
+                Spares::Eoi => "EOIs without exits",
+            };
+            let cells = [decimal(one.spares_per_second), percent(one.share)];
+            table.row(name, cells.map(|number| format!("−{number}")).to_vec());
+        }
+    }
+    table.note(
+        "Predicted; docs/exits.md says how well.  Series: of a Linux guest, with the series on \
+         both sides.  Clock, EOIs: `paratick doctor --vm NAME` says how.  Polls: \
+         `paratick tune halt-poll --host here` tells.",
+    );
+    (!would.is_empty()).then_some(table)
 }
 
 pub fn change(change: &Change) -> Table {
@@ -193,6 +222,8 @@ mod tests {
             lacks: Vec::new(),
         };
         insta::assert_snapshot!(observed(&seen).text());
+        insta::assert_snapshot!("would", would(&seen.would()).unwrap().text());
+        assert!(would(&[]).is_none());
         let before = Observed { vms: seen.vms[..1].to_vec(), ..seen.clone() };
         insta::assert_snapshot!("change", change(&Change::of(&before, &seen)).text());
     }

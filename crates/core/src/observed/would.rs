@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How many exits a VM would be spared, by the exits that it has.  docs/exits.md has the errors.
+
+use super::{sum, Exits, Kind, Observed, Vm};
+use crate::cause::Cause;
+use serde::Serialize;
+
+/// Less than this share of all exits is not worth a word.
+const LEAST: f64 = 0.01;
+/// Of local APICs; other timers, which the series leave alone, have other words.
+const ARMED: [&str; 3] = ["TSC_DEADLINE", "X2APIC_TMICT", "APIC, TMICT"];
+const EXPIRED: [&str; 2] = ["apic_timer_fn", "vmx_preemption_timer_fn"];
+const ENDED: [&str; 2] = ["X2APIC_EOI", "APIC, EOI"];
+/// Where they are timers, they are read to be armed.
+const TIMERS: [&str; 3] = ["HPET,", "PIT,", "RTC,"];
+
+/// What could be changed, so that a VM makes fewer exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spares {
+    /// Virtual ticks, and deadlines that go with halts: of a Linux guest, with the kernel series on
+    /// both sides.
+    Series,
+    /// A clock that the guest reads without an exit.
+    Clock,
+    /// Ends of interrupts that need no exit: paravirtual, or by the processor.
+    Eoi,
+}
+
+impl Spares {
+    const ALL: [Spares; 3] = [Spares::Series, Spares::Clock, Spares::Eoi];
+
+    fn spares(self, Kind { cause, about, .. }: &Kind) -> bool {
+        let about = about.as_deref();
+        let is = |words: &[&str]| about.is_some_and(|about| words.contains(&about));
+        match (self, cause) {
+            (Spares::Series, Cause::Arm | Cause::Stop) => is(&ARMED),
+            // The preemption timer's own exit is about nothing else.
+            (Spares::Series, Cause::Expiry) => about.is_none() || is(&EXPIRED),
+            (Spares::Clock, Cause::Clock) => {
+                !about.is_some_and(|about| TIMERS.iter().any(|timer| about.starts_with(timer)))
+            }
+            (Spares::Eoi, Cause::Eoi) => is(&ENDED),
+            _ => false,
+        }
+    }
+}
+
+/// What a change would do to a VM.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Would<'a> {
+    pub vm: &'a str,
+    pub process: u32,
+    pub by: Spares,
+    /// Exits that it would not make, a second.
+    pub spares_per_second: f64,
+    /// Of all its exits.
+    pub share: f64,
+}
+
+impl Observed {
+    /// For each VM the changes that would spare it one exit of 100 or more.  None of a recording
+    /// that does not tell timers apart.
+    pub fn would(&self) -> Vec<Would<'_>> {
+        let known = self.lacks.is_empty();
+        let each = self.vms.iter().filter(|_| known).flat_map(Vm::would);
+        each.filter(|would| would.share >= LEAST).collect()
+    }
+}
+
+impl Vm {
+    fn would(&self) -> [Would<'_>; 3] {
+        Spares::ALL.map(|by| {
+            let those = |exits: &&Exits| by.spares(&exits.kind);
+            let count = sum(self.exits.iter().filter(those)).count;
+            Would {
+                vm: &self.name,
+                process: self.process,
+                by,
+                spares_per_second: self.per_second(count),
+                share: count as f64 / self.all().count.max(1) as f64,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::tests::{exits, observed, vm};
+
+    fn spared(exits: Vec<Exits>) -> Vec<(Spares, f64, f64)> {
+        let seen = observed(vec![vm("web", 7, exits)]);
+        let would = seen.would();
+        assert!(would.iter().all(|would| (would.vm, would.process) == ("web", 7)));
+        would.iter().map(|would| (would.by, would.spares_per_second, would.share)).collect()
+    }
+
+    #[test]
+    fn the_series_spare_the_exits_of_the_apics_timer_alone() {
+        let of = |cause, about: &str, count| exits(0, cause, about, count);
+        let timers = vec![
+            of(Cause::Arm, "TSC_DEADLINE", 20),
+            of(Cause::Stop, "APIC, TMICT", 4),
+            of(Cause::Expiry, "apic_timer_fn", 16),
+            of(Cause::HostTick, "tick", 60),
+        ];
+        assert_eq!(spared(timers), [(Spares::Series, 20.0, 0.4)]);
+        let mut preemption = of(Cause::Expiry, "", 10);
+        preemption.kind.about = None;
+        assert_eq!(spared(vec![preemption]), [(Spares::Series, 5.0, 1.0)]);
+        let others = vec![
+            of(Cause::Arm, "PIT, port 0x40", 20),
+            of(Cause::Arm, "HV_STIMER0_COUNT", 20),
+            of(Cause::Expiry, "stimer_timer_callback", 20),
+        ];
+        assert_eq!(spared(others), []);
+    }
+
+    #[test]
+    fn a_clock_and_ends_of_interrupts_are_told_where_no_timer_asks_for_them() {
+        let of = |cause, about: &str, count| exits(0, cause, about, count);
+        let some = vec![
+            of(Cause::Clock, "PM timer, port 0x608", 30),
+            of(Cause::Clock, "HPET, 0xfed000f0", 10),
+            of(Cause::Eoi, "X2APIC_EOI", 50),
+            of(Cause::Eoi, "RTC, port 0x71", 10),
+        ];
+        assert_eq!(spared(some), [(Spares::Clock, 15.0, 0.3), (Spares::Eoi, 25.0, 0.5)]);
+    }
+
+    #[test]
+    fn less_than_one_of_100_is_not_told_nor_what_a_recording_does_not_tell() {
+        let timers = |arms| {
+            let arms = exits(0, Cause::Arm, "TSC_DEADLINE", arms);
+            observed(vec![vm("web", 7, vec![arms, exits(0, Cause::Io, "port 0x3f8", 990)])])
+        };
+        assert!(timers(9).would().is_empty());
+        assert_eq!(timers(10).would().len(), 1);
+        let recorded = Observed { lacks: vec!["timers".into()], ..timers(10) };
+        assert!(recorded.would().is_empty());
+    }
+}
