@@ -48,7 +48,7 @@ struct {
 	__type(value, __u32);
 } left_vcpus SEC(".maps");
 
-/* So many places were ever given away, of each array; and threads met. */
+/* So many places were ever given away, of each array; and threads met, and left. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, GIVEN_SIZE);
@@ -275,6 +275,7 @@ int kvm_entry(void *ctx)
 static __always_inline int leave(__u32 pid)
 {
 	__u32 place = place_of(pid), *here = running_here();
+	__u32 slot = THREADS_LEFT, *left;
 	struct vcpu *vcpu = at(place);
 
 	if (!vcpu)
@@ -284,6 +285,9 @@ static __always_inline int leave(__u32 pid)
 	*here = NOWHERE;
 	bpf_map_delete_elem(&threads, &pid);
 	bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
+	left = bpf_map_lookup_elem(&given, &slot);
+	if (left)
+		__sync_fetch_and_add(left, 1);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 mod again;
 mod calibrate;
+mod many;
 mod recorded;
 mod steal;
 mod would;

@@ -8,7 +8,11 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_core::observed::{Counted, Observed, Vm, SCHEMA};
-use paratick_instruments::{exits_by_kvm, vcpus::VcpuCounter, Instrument};
+use paratick_instruments::{
+    exits_by_kvm,
+    vcpus::{Threads, VcpuCounter},
+    Instrument,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -20,6 +24,12 @@ pub const STEP: Duration = Duration::from_millis(100);
 /// Taking what ended VMs counted means to look through everything.
 const BETWEEN: Duration = Duration::from_secs(2);
 
+/// A process may end for so long after its vCPUs' threads.
+const SETTLES: Duration = Duration::from_secs(3);
+
+/// Processes are looked for so often all the same: one may have had no place for its threads.
+const AT_LEAST: Duration = Duration::from_secs(10);
+
 pub struct Watch {
     counter: VcpuCounter,
     wanted: Wanted,
@@ -28,6 +38,12 @@ pub struct Watch {
     begun_ns: u64,
     looked_ns: u64,
     taken: Instant,
+    /// As of the last look; and whether VMs have been listed since the last thread was met.
+    threads: Threads,
+    is_listed: bool,
+    listed: Instant,
+    looked_for: Instant,
+    settled: Instant,
     exits_before: Option<u64>,
     /// Whether there was an exit, of any VM.
     told: bool,
@@ -39,16 +55,29 @@ struct Seen {
     identity: Identity,
     born: Option<u64>,
     since_ns: u64,
+    state: State,
+}
+
+/// Of a VM's process, as it was looked for last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Runs,
+    Ended,
+    /// Another process has its number.
+    Replaced,
 }
 
 impl Seen {
-    fn has_ended(&self) -> bool {
-        self.born.is_none() || born(self.identity.process) != self.born
+    fn state(&self) -> State {
+        match (self.born, born(self.identity.process)) {
+            (None, None) | (Some(_), None) => State::Ended,
+            (before, now) if before == now => State::Runs,
+            _ => State::Replaced,
+        }
     }
 
-    /// Another process has its number.
-    fn is_replaced(&self) -> bool {
-        born(self.identity.process).is_some_and(|now| Some(now) != self.born)
+    fn has_ended(&self) -> bool {
+        self.state != State::Runs
     }
 }
 
@@ -66,6 +95,11 @@ impl Watch {
             begun_ns,
             looked_ns: begun_ns,
             taken: Instant::now(),
+            threads: Threads::default(),
+            is_listed: false,
+            listed: Instant::now(),
+            looked_for: Instant::now(),
+            settled: Instant::now(),
             exits_before: exits_by_kvm(),
             told: false,
             seen: BTreeMap::new(),
@@ -77,12 +111,23 @@ impl Watch {
 
     /// Learns the names of new VMs while they run, and frees the places of old ones.
     pub fn look(&mut self) -> Result<()> {
-        for process in self.counter.vms()? {
-            self.told = true;
-            if !self.seen.contains_key(&process) {
-                self.meet(process);
+        // Before the VMs: one that is met meanwhile is listed now or the next time.
+        let threads = self.counter.threads_so_far()?;
+        self.is_listed &= threads.met == self.threads.met && self.listed.elapsed() < AT_LEAST;
+        if !self.is_listed {
+            for process in self.counter.vms()? {
+                self.told = true;
+                if !self.seen.contains_key(&process) {
+                    self.meet(process);
+                }
             }
+            self.is_listed = true;
+            self.listed = Instant::now();
         }
+        if threads.left != self.threads.left {
+            self.settled = Instant::now() + SETTLES;
+        }
+        self.threads = threads;
         self.looked_ns = now_ns();
         if self.taken.elapsed() >= BETWEEN {
             self.take()?;
@@ -95,15 +140,29 @@ impl Watch {
         let born = born(process);
         // One that has ended already began after the last look.
         let since_ns = born.map_or(self.looked_ns, born_ns).max(self.begun_ns);
-        self.seen.insert(process, Seen { identity: identify(process), born, since_ns });
+        let state = if born.is_some() { State::Runs } else { State::Ended };
+        self.seen.insert(process, Seen { identity: identify(process), born, since_ns, state });
+    }
+
+    /// Looks for the processes of all VMs, if one may have ended since the last time.
+    fn look_for_all(&mut self) {
+        let now = Instant::now();
+        let chosen = !self.wanted.is_all();
+        if chosen || now < self.settled || self.looked_for + AT_LEAST <= now {
+            self.seen.values_mut().for_each(|seen| seen.state = seen.state());
+            self.looked_for = now;
+        }
     }
 
     fn take(&mut self) -> Result<()> {
+        self.look_for_all();
         let gone = self.seen.iter().filter(|(_, vm)| vm.has_ended()).map(|(process, _)| *process);
         let gone: BTreeSet<u32> = gone.collect();
         if gone.is_empty() {
             return Ok(());
         }
+        // Their numbers may be others' by now.
+        self.is_listed = false;
         let mut counted = self.counter.take(&gone)?;
         for process in gone {
             let Some(seen) = self.seen.remove(&process) else { continue };
@@ -143,7 +202,8 @@ impl Watch {
         // In this order: what KVM has counted, the tracepoint has told of.
         let exits_by_kvm = exits_by_kvm();
         self.look()?;
-        if self.seen.values().any(Seen::is_replaced) {
+        self.look_for_all();
+        if self.seen.values().any(|seen| seen.state == State::Replaced) {
             self.take()?;
         }
         let mut reading = self.counter.read()?;
@@ -191,7 +251,7 @@ impl Watch {
     /// Whether nothing that was chosen runs any more.
     pub fn is_over(&self) -> bool {
         let mut chosen = self.seen.values().filter(|seen| self.wanted.has(&seen.identity));
-        !self.wanted.is_all() && chosen.all(Seen::has_ended)
+        !self.wanted.is_all() && chosen.all(|seen| seen.state() != State::Runs)
     }
 }
 

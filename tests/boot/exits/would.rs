@@ -2,13 +2,13 @@
 //! What would spare a VM exits does.
 
 use super::{counted, run};
-use crate::support::{kernel, mode, sh, tools};
+use crate::support::{kernel, mode, parallel_spec, sh, tools};
 use paratick_core::{
     observed::{Observed, Spares, Vm},
     size::Size,
     wire::GuestConfig,
 };
-use paratick_machine::{backend::EMULATED, snapshot, spec::HostSpec};
+use paratick_machine::snapshot;
 use std::thread;
 
 /// Exits for each second in which this runs.
@@ -26,12 +26,9 @@ fn spared(seen: &Observed, vm: &Vm) -> f64 {
 /// sleeps again and again, and one that computes.
 #[test]
 fn the_series_spare_what_was_predicted() {
-    let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
-    // Two vCPUs that compute would otherwise take each other's ticks.
-    spec.emulation.parallel_clock = true;
-    let host = snapshot::host(spec, &tools(), &mut |_| {}).unwrap();
+    let host = snapshot::host(parallel_spec(2), &tools(), &mut |_| {}).unwrap();
     let guests = [("tickless", 1), ("paratick", 2)].map(|(name, cpu)| {
-        let mut config = GuestConfig::new(kernel(), 1, Size::mib(512), mode(name));
+        let mut config = GuestConfig::new(kernel(), 1, Size::mib(256), mode(name));
         config.pins = vec![cpu];
         host.start_guest(config).unwrap()
     });

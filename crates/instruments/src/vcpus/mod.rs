@@ -20,7 +20,7 @@ use aya::{
 };
 use gather::Snapshot;
 use paratick_core::observed::{Counted, Reading};
-use raw::{Vcpu, PLACES_OF_COUNTS, PLACES_OF_VCPUS};
+use raw::{Vcpu, PLACES_OF_COUNTS, PLACES_OF_VCPUS, THREADS_LEFT, THREADS_MET};
 use std::collections::{BTreeMap, BTreeSet};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
@@ -52,7 +52,24 @@ impl Instrument for VcpuCounter {
     }
 }
 
+/// How many threads began to run vCPUs, and ended: where a number is as before, so are the VMs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    pub met: u32,
+    pub left: u32,
+}
+
 impl VcpuCounter {
+    /// In next to no time, where listing VMs takes some microseconds for each place of the map.
+    pub fn threads_so_far(&self) -> Result<Threads> {
+        Ok(Threads { met: self.given(THREADS_MET)?, left: self.given(THREADS_LEFT)? })
+    }
+
+    fn given(&self, which: u32) -> Result<u32> {
+        let given = self.0.ebpf.map("given").context("a BPF map is missing")?;
+        Ok(Array::<_, u32>::try_from(given)?.get(&which, 0)?)
+    }
+
     /// The processes of VMs that made an exit, and were not taken.
     pub fn vms(&self) -> Result<BTreeSet<u32>> {
         Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
@@ -107,9 +124,8 @@ impl VcpuCounter {
         values: &str,
         which: u32,
     ) -> Result<Vec<(K, V)>> {
-        let given = self.0.ebpf.map("given").context("a BPF map is missing")?;
         // The first place is none.
-        let used = 1 + Array::<_, u32>::try_from(given)?.get(&which, 0)?;
+        let used = 1 + self.given(which)?;
         let values: Vec<V> = elements(&self.0.ebpf, values, used)?;
         let at = |(key, place): &(K, u32)| Some((*key, *values.get(*place as usize)?));
         Ok(places.iter().filter_map(at).collect())
