@@ -124,7 +124,8 @@ impl Watch {
             self.is_listed = true;
             self.listed = Instant::now();
         }
-        if threads.left != self.threads.left {
+        // One that was met may have the number of a process that has ended.
+        if threads != self.threads {
             self.settled = Instant::now() + SETTLES;
         }
         self.threads = threads;
