@@ -131,6 +131,10 @@ impl Watch {
         self.threads = threads;
         self.looked_ns = now_ns();
         if self.taken.elapsed() >= BETWEEN {
+            // Else none has ended since the last time.
+            if Instant::now() < self.settled || self.looked_for.elapsed() >= AT_LEAST {
+                self.look_for_all();
+            }
             self.take()?;
             self.taken = Instant::now();
         }
@@ -145,18 +149,12 @@ impl Watch {
         self.seen.insert(process, Seen { identity: identify(process), born, since_ns, state });
     }
 
-    /// Looks for the processes of all VMs, if one may have ended since the last time.
     fn look_for_all(&mut self) {
-        let now = Instant::now();
-        let chosen = !self.wanted.is_all();
-        if chosen || now < self.settled || self.looked_for + AT_LEAST <= now {
-            self.seen.values_mut().for_each(|seen| seen.state = seen.state());
-            self.looked_for = now;
-        }
+        self.seen.values_mut().for_each(|seen| seen.state = seen.state());
+        self.looked_for = Instant::now();
     }
 
     fn take(&mut self) -> Result<()> {
-        self.look_for_all();
         let gone = self.seen.iter().filter(|(_, vm)| vm.has_ended()).map(|(process, _)| *process);
         let gone: BTreeSet<u32> = gone.collect();
         if gone.is_empty() {

@@ -2,17 +2,19 @@
 //! How many exits a VM would be spared, by the exits that it has.  docs/exits.md has the errors.
 
 use super::{sum, Exits, Kind, Observed, Vm};
-use crate::cause::Cause;
+use crate::{cause::Cause, reason::is_msr_write};
 use serde::Serialize;
 
 /// Less than this share of all exits is not worth a word.
 const LEAST: f64 = 0.01;
 /// Of local APICs; other timers, which the series leave alone, have other words.
 const ARMED: [&str; 3] = ["TSC_DEADLINE", "X2APIC_TMICT", "APIC, TMICT"];
-const EXPIRED: [&str; 2] = ["apic_timer_fn", "vmx_preemption_timer_fn"];
+const EXPIRED: &str = "apic_timer_fn";
+/// A VM with one of these has the series.
+const OF_SERIES: [&str; 2] = ["KVM's HALT_UNTIL", "kvm_pv_tick_timer_fn"];
 const ENDED: [&str; 2] = ["X2APIC_EOI", "APIC, EOI"];
-/// Where they are timers, they are read to be armed.
-const TIMERS: [&str; 3] = ["HPET,", "PIT,", "RTC,"];
+/// They are read to be armed; as devices are that the VM arms.
+const COUNTERS: [&str; 2] = ["X2APIC_TMCCT", "APIC, TMCCT"];
 
 /// What could be changed, so that a VM makes fewer exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,17 +32,19 @@ pub enum Spares {
 impl Spares {
     const ALL: [Spares; 3] = [Spares::Series, Spares::Clock, Spares::Eoi];
 
-    fn spares(self, Kind { cause, about, .. }: &Kind) -> bool {
+    fn spares(self, vm: &Vm, Kind { cause, about, reason }: &Kind) -> bool {
         let about = about.as_deref();
         let is = |words: &[&str]| about.is_some_and(|about| words.contains(&about));
         match (self, cause) {
             (Spares::Series, Cause::Arm | Cause::Stop) => is(&ARMED),
             // The preemption timer's own exit is about nothing else.
-            (Spares::Series, Cause::Expiry) => about.is_none() || is(&EXPIRED),
+            (Spares::Series, Cause::Expiry) => about.is_none_or(|about| about == EXPIRED),
             (Spares::Clock, Cause::Clock) => {
-                !about.is_some_and(|about| TIMERS.iter().any(|timer| about.starts_with(timer)))
+                let stays = |about: &str| about.starts_with("KVM's ") || vm.arms_what_has(about);
+                !is_msr_write(reason) && !is(&COUNTERS) && !about.is_some_and(stays)
             }
-            (Spares::Eoi, Cause::Eoi) => is(&ENDED),
+            // Of AVIC's, no other processor would spare one.
+            (Spares::Eoi, Cause::Eoi) => is(&ENDED) && !reason.starts_with("avic"),
             _ => false,
         }
     }
@@ -69,9 +73,22 @@ impl Observed {
 }
 
 impl Vm {
+    /// Of a register of a device, whether the VM arms that device: `HPET, 0xfed000f0`.
+    fn arms_what_has(&self, register: &str) -> bool {
+        let Some((device, _)) = register.split_once(", ") else { return false };
+        let is_its = |about: &str| about.split_once(", ").is_some_and(|(its, _)| its == device);
+        let arms = |exits: &Exits| exits.kind.cause == Cause::Arm;
+        let about = |exits: &Exits| exits.kind.about.as_deref().is_some_and(is_its);
+        self.exits.iter().any(|exits| arms(exits) && about(exits))
+    }
+
     fn would(&self) -> [Would<'_>; 3] {
+        let has_series = self.exits.iter().any(|exits| {
+            exits.kind.about.as_deref().is_some_and(|about| OF_SERIES.contains(&about))
+        });
         Spares::ALL.map(|by| {
-            let those = |exits: &&Exits| by.spares(&exits.kind);
+            let open = by != Spares::Series || !has_series;
+            let those = |exits: &&Exits| open && by.spares(self, &exits.kind);
             let count = sum(self.exits.iter().filter(those)).count;
             Would {
                 vm: &self.name,
@@ -109,10 +126,14 @@ mod tests {
         let mut preemption = of(Cause::Expiry, "", 10);
         preemption.kind.about = None;
         assert_eq!(spared(vec![preemption]), [(Spares::Series, 5.0, 1.0)]);
+        // It has them, and arms for timers that are short.
+        let has = vec![of(Cause::Arm, "TSC_DEADLINE", 20), of(Cause::Halt, "KVM's HALT_UNTIL", 2)];
+        assert_eq!(spared(has), []);
         let others = vec![
             of(Cause::Arm, "PIT, port 0x40", 20),
             of(Cause::Arm, "HV_STIMER0_COUNT", 20),
             of(Cause::Expiry, "stimer_timer_callback", 20),
+            of(Cause::Expiry, "vmx_preemption_timer_fn", 20),
         ];
         assert_eq!(spared(others), []);
     }
@@ -120,13 +141,28 @@ mod tests {
     #[test]
     fn a_clock_and_ends_of_interrupts_are_told_where_no_timer_asks_for_them() {
         let of = |cause, about: &str, count| exits(0, cause, about, count);
+        let reads = |about: &str, count| {
+            let mut exits = of(Cause::Clock, about, count);
+            exits.kind.reason = "io".into();
+            exits
+        };
         let some = vec![
-            of(Cause::Clock, "PM timer, port 0x608", 30),
-            of(Cause::Clock, "HPET, 0xfed000f0", 10),
+            reads("PM timer, port 0x608", 30),
+            reads("HPET, 0xfed000f0", 10),
             of(Cause::Eoi, "X2APIC_EOI", 50),
             of(Cause::Eoi, "RTC, port 0x71", 10),
         ];
-        assert_eq!(spared(some), [(Spares::Clock, 15.0, 0.3), (Spares::Eoi, 25.0, 0.5)]);
+        assert_eq!(spared(some), [(Spares::Clock, 20.0, 0.4), (Spares::Eoi, 25.0, 0.5)]);
+        let mut avic = of(Cause::Eoi, "APIC, EOI", 10);
+        avic.kind.reason = "avic_unaccelerated_access".into();
+        let timers = vec![
+            reads("HPET, 0xfed000f0", 10),
+            of(Cause::Arm, "HPET, 0xfed00108", 10),
+            reads("APIC, TMCCT", 10),
+            of(Cause::Clock, "MSR_KVM_SYSTEM_TIME_NEW", 10),
+            avic,
+        ];
+        assert_eq!(spared(timers), []);
     }
 
     #[test]

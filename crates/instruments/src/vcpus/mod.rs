@@ -52,7 +52,7 @@ impl Instrument for VcpuCounter {
     }
 }
 
-/// How many threads began to run vCPUs, and ended: where a number is as before, so are the VMs.
+/// How many threads began to run vCPUs, and ended.  A VM's process may end after its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     pub met: u32,

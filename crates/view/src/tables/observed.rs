@@ -111,7 +111,7 @@ fn cells(vm: &Vm, exits: &[&Exits]) -> Vec<String> {
 /// What would spare the VMs exits; none where nothing would.
 pub fn would(would: &[Would]) -> Option<Table> {
     let mut table = Table::new("What would spare exits", ["Change", "Exits/s", "Of all"]);
-    for of_vm in would.chunk_by(|one, next| one.process == next.process) {
+    for of_vm in would.chunk_by(|one, next| (one.process, one.vm) == (next.process, next.vm)) {
         table.group(who(of_vm[0].vm, of_vm[0].process));
         for one in of_vm {
             let name = match one.by {
@@ -125,8 +125,8 @@ pub fn would(would: &[Would]) -> Option<Table> {
     }
     table.note(
         "Predicted; docs/exits.md says how well.  Series: of a Linux guest, with the series on \
-         both sides.  Clock, EOIs: `paratick doctor --vm NAME` says how.  Polls: \
-         `paratick tune halt-poll --host here` tells.",
+         both sides.  Clock, EOIs: `paratick doctor --vm NAME` says how.  For polls, \
+         see `paratick tune halt-poll --host here`.",
     );
     (!would.is_empty()).then_some(table)
 }
