@@ -31,9 +31,12 @@ fn a_table_of_1500_vms_names_each_in_little_memory_and_time() {
         line.split(' ').map(|number| number.parse().expect(line)).collect()
     });
     let lines: Vec<_> = lines.collect();
-    let [first, last] = [lines.first(), lines.last()].map(|line| line.unwrap());
-    println!("{first:?} {last:?}");
-    let (cpu, kib) = ((last[1] - first[1]) / 100.0 / (last[0] - first[0]), last[2]);
+    let (first, last) = (&lines[0], lines.last().unwrap());
+    // The last table takes some seconds, and memory for all at once.
+    let counting = lines.iter().rev().find(|line| line[0] <= first[0] + 11.0).unwrap();
+    println!("{first:?} {counting:?} {last:?}");
+    let cpu = (counting[1] - first[1]) / 100.0 / (counting[0] - first[0]);
+    let kib = counting[2];
     println!("{cpu} of a CPU, {kib} KiB, {} exits", seen.total().count);
     assert_eq!((seen.vms.len(), seen.lost, seen.earlier), (VMS, 0, 0));
     let mut names: Vec<_> = seen.vms.iter().map(|vm| vm.name.clone()).collect();
@@ -47,5 +50,6 @@ fn a_table_of_1500_vms_names_each_in_little_memory_and_time() {
     }
     assert!(kib as u64 + MAPS_KIB <= 64 * 1024, "{kib} KiB");
     assert!(cpu <= 0.02, "{cpu}");
+    assert!(last[2] <= 160.0 * 1024.0, "{last:?}");
     host.shutdown().unwrap();
 }

@@ -53,8 +53,8 @@ fn the_series_spare_what_was_predicted() {
         let (table, json) = said.split_once("\n{").expect(&said);
         println!("{table}");
         let (_, table) = table.split_once("What would spare exits").expect(table);
-        assert_eq!(table.matches("paratick's series ").count(), 1, "{table}");
-        assert_eq!(json.matches("\"by\": \"series\"").count(), 1, "{json}");
+        assert!(table.contains("paratick's series "), "{table}");
+        assert!(json.contains("\"by\": \"series\""), "{json}");
         let [today, series] = [&guests[0], &guests[1]].map(|guest| {
             let vm = seen.vms.iter().find(|vm| vm.process == guest.pid());
             vm.expect("both run")
