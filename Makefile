@@ -107,8 +107,8 @@ evaluation: build ## measure the documents' tables again; after `make clean` ane
 	    env PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
 	$(STEP) 8/8 'what no step of these measures' '1 s' scripts/table --older $(TABLES)/*.json
 
-test: ## what CI runs; covers every subject (41 min or more from nothing, 19 to 32 when built)
-	@echo 'Tests: 5 steps, 41 min or more from nothing on 2 cores, 19 to 32 when all is built.' >&2
+test: ## what CI runs; covers every subject (41 min from nothing, 19 to 32 when built)
+	@echo 'Tests: 5 steps, 41 min or more from nothing, 19 to 32 when all is built.' >&2
 	$(QUIET)packages.log 1/5 'install the Debian packages that are missing' 'about 1 min' \
 	    scripts/bootstrap
 	$(QUIET)tests.log 2/5 'compile paratick and its tests' 'about 4 min' \
