@@ -13,14 +13,16 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..");
     let mut files = vec![];
     for folder in FOLDERS {
-        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+        // Relative, as all that follows: what is built is the next clone's, too (scripts/crates).
+        println!("cargo:rerun-if-changed=../../{folder}");
         collect(&root.join(folder), &mut files);
     }
     files.sort();
     let mut list = String::from("&[\n");
     for file in files.iter().filter(|file| file.extension() != Some("md".as_ref())) {
         let name = file.strip_prefix(&root).unwrap();
-        list += &format!("({name:?}, include_bytes!({file:?}) as &[u8]),\n");
+        let contents = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../../\", {name:?})");
+        list += &format!("({name:?}, include_bytes!({contents}) as &[u8]),\n");
     }
     let to = PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("built_in.rs");
     fs::write(to, list + "]\n").unwrap();

@@ -24,7 +24,7 @@ const MORE: [&str; 1] = ["sampler"];
 fn main() {
     let sources = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-    println!("cargo:rerun-if-changed={}", sources.display());
+    println!("cargo:rerun-if-changed=../../bpf");
     println!("cargo:rerun-if-env-changed=PARATICK_CLANG");
 
     for name in SHARED {
