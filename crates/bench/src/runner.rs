@@ -65,7 +65,7 @@ pub fn run(settings: &Settings, events: Events) -> Result<Outcome> {
 
 /// An emulated host keeps one CPU of the machine busy, and neither its counts nor its clock depend
 /// on what else the machine does.  Real hosts would disturb each other.
-fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
+pub(super) fn jobs(settings: &Settings, spec: &HostSpec, missing: usize) -> usize {
     let facts = spec.facts();
     if facts.ns_per_instruction.is_none() {
         return 1;
