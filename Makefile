@@ -77,35 +77,9 @@ demo: ## from a bare machine to tables of exits and a report (12 to 20 min)
 	$(STEP) 5/5 'boot and measure, in 7 modes' '3 to 4 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
-# The tables of the documents that are made of files; an interrupted measurement goes on.
-TABLES = docs/evaluation/tables
-RUNS = $(CARGO_TARGET_DIR)/evaluation
-SMALL = multithreaded/multithreaded-small
-RESUME = $$(test -f $(RUNS)/$(1).json && echo --resume)
-KEPT = scripts/kept $(RUNS)/$(1).json docs/evaluation/runs.py $(1)
-
-evaluation: build ## measure the documents' tables again; after `make clean` anew (40 min)
-	scripts/bootstrap --with benches
-	@mkdir -p $(RUNS)
-	$(STEP) 1/8 'small workloads: README' 'about 6 min' $(PARATICK) bench quick \
-	    $(call RESUME,quick) --output $(RUNS)/quick.json
-	scripts/table $(RUNS)/quick.json >$(TABLES)/quick.json
-	$(STEP) 2/8 'programs on one vCPU: Table 2' 'about 7 min' $(PARATICK) bench sequential \
-	    --quick $(call RESUME,sequential) --output $(RUNS)/sequential.json
-	scripts/table $(RUNS)/sequential.json >$(TABLES)/sequential.json
-	$(STEP) 3/8 'fio: Table 4' 'about 9 min' $(PARATICK) bench io \
-	    --quick $(call RESUME,io) --output $(RUNS)/io.json
-	scripts/table $(RUNS)/io.json >$(TABLES)/io.json
-	$(STEP) 4/8 'programs on 4 vCPUs: Table 3' 'about 13 min' $(PARATICK) bench multithreaded \
-	    --quick --sizes 4 $(call RESUME,$(SMALL)) --output $(RUNS)/multithreaded
-	scripts/table $(RUNS)/$(SMALL).json >$(TABLES)/multithreaded-small.json
-	$(STEP) 5/8 'a stopped tick or not: docs/model.md' 'about 3 min' $(call KEPT,crossover) \
-	    $(BUILT)/paratick-agent
-	$(STEP) 6/8 'an event that is looked for' 'about 1 min' $(call KEPT,events)
-	cp $(RUNS)/crossover.json $(RUNS)/events.json $(TABLES)
-	$(STEP) 7/8 'the documents' 'about 2 min' \
-	    env PARATICK_BLESS=1 $(CARGO) test --release --locked -p paratick --test docs generated
-	$(STEP) 8/8 'what no step of these measures' '1 s' scripts/table --older $(TABLES)/*.json
+evaluation: build ## measure the documents' tables again; after `make clean` anew (2 h)
+	scripts/bootstrap --with benches --with evaluation
+	scripts/evaluation
 
 test: ## what CI runs; covers every subject (41 min from nothing, 19 to 32 when built)
 	@echo 'Tests: 5 steps, 41 min or more from nothing, 19 to 32 when all is built.' >&2

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# What docs/evaluation/2026-11-default.md is made of.  Needs, beside the lab's own programs:
-# sysbench rt-tests linux-perf redis-server redis-tools memcached libmemcached-tools sqlite3
-# default-jre-headless make stress-ng.
+# What docs/evaluation/2026-11-default.md is made of.  Its programs come with
+# `scripts/bootstrap --with benches --with evaluation`.
 #
 # usage: docs/evaluation/default.sh papers|waits|others [OPTION of `paratick bench multithreaded`…]
 set -e
