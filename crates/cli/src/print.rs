@@ -2,9 +2,10 @@
 //! Standard output and error, of whose readers (`head`, a pager) nobody knows how much they want.
 
 use anyhow::{anyhow, Result};
+use serde::Serialize;
 use std::{
     fmt::{Arguments, Display},
-    io::{stderr, stdout, ErrorKind, IsTerminal, Write},
+    io::{self, stderr, stdout, BufWriter, ErrorKind, IsTerminal, Write},
 };
 
 /// Like `print!`, but a reader that has gone away is no error: what is left to do is done, and the
@@ -33,11 +34,39 @@ pub(crate) use {errln, out, outln};
 pub struct ReaderGone;
 
 pub fn write(text: Arguments) -> Result<()> {
-    match stdout().lock().write_all(printable(text).as_bytes()) {
+    written(stdout().lock().write_all(printable(text).as_bytes()))
+}
+
+/// A document for programs, written as it is made: some are large.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    let mut to = Printable(BufWriter::new(stdout().lock()));
+    let made = serde_json::to_writer_pretty(&mut to, value).map_err(io::Error::from);
+    written(made.and_then(|()| to.0.write_all(b"\n")).and_then(|()| to.0.flush()))
+}
+
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| {
             anyhow!("cannot write to standard output: {error}\nhint: is its disk full?")
         }),
+    }
+}
+
+/// Takes whole pieces of text.
+struct Printable<W>(W);
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(text) {
+            Ok(text) if text.chars().any(steers) => self.0.write_all(printable(text).as_bytes())?,
+            _ => self.0.write_all(text)?,
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -62,12 +91,16 @@ pub fn pass_on(mut to: impl Write, bytes: &[u8]) -> Result<()> {
     }
 }
 
+fn steers(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
 /// With control characters escaped as JSON does: names come from files, which others may have made,
 /// and must not steer the terminal.
 pub fn printable(text: impl Display) -> String {
     let mut shown = String::new();
     for c in text.to_string().chars() {
-        match c.is_control() && !matches!(c, '\n' | '\t') {
+        match steers(c) {
             true => shown += &format!("\\u{:04x}", u32::from(c)),
             false => shown.push(c),
         }

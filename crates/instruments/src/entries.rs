@@ -36,25 +36,44 @@ pub fn entries<K: Pod, V: Pod>(ebpf: &Ebpf, name: &str) -> Result<Vec<(K, V)>> {
     // Their sizes are these.
     HashMap::<_, K, V>::try_from(map)?;
     let Map::HashMap(data) = map else { unreachable!("it is a hash map") };
-    let (keys, values) = batches(data, name, usize::MAX)?;
-    Ok(keys.into_iter().zip(values).collect())
+    let mut entries = Vec::new();
+    batches(data, name, usize::MAX, &mut |keys: &[K], values: &[V]| {
+        entries.extend(keys.iter().copied().zip(values.iter().copied()));
+    })?;
+    Ok(entries)
 }
 
-/// The first elements of an array: at least so many, if it has them.
-pub fn elements<V: Pod>(ebpf: &Ebpf, name: &str, least: u32) -> Result<Vec<V>> {
+/// Calls `see` with the first elements of an array, some at a time, and the place of the first of
+/// these: at least so many in all, if it has them.
+pub fn elements<V: Pod>(
+    ebpf: &Ebpf,
+    name: &str,
+    least: u32,
+    mut see: impl FnMut(usize, &[V]),
+) -> Result<()> {
     let map = ebpf.map(name).with_context(|| format!("no BPF map {name}"))?;
     Array::<_, V>::try_from(map)?;
     let Map::Array(data) = map else { unreachable!("it is an array") };
-    Ok(batches::<u32, V>(data, name, least as usize)?.1)
+    let mut place = 0;
+    batches(data, name, least as usize, &mut |_: &[u32], values: &[V]| {
+        see(place, values);
+        place += values.len();
+    })
 }
 
-fn batches<K: Pod, V: Pod>(data: &MapData, name: &str, least: usize) -> Result<(Vec<K>, Vec<V>)> {
+fn batches<K: Pod, V: Pod>(
+    data: &MapData,
+    name: &str,
+    least: usize,
+    see: &mut dyn FnMut(&[K], &[V]),
+) -> Result<()> {
     let map = data.fd().as_fd().as_raw_fd() as u32;
-    let (mut keys, mut values) = (Vec::<K>::new(), Vec::<V>::new());
-    let (mut place, mut from) = (0_u32, 0);
+    let mut keys = Vec::<K>::with_capacity(MOST as usize);
+    let mut values = Vec::<V>::with_capacity(MOST as usize);
+    let (mut seen, mut place, mut from) = (0, 0_u32, 0);
     loop {
-        keys.reserve(MOST as usize);
-        values.reserve(MOST as usize);
+        keys.clear();
+        values.clear();
         let mut batch = Batch {
             from,
             next: &raw mut place as u64,
@@ -65,22 +84,24 @@ fn batches<K: Pod, V: Pod>(data: &MapData, name: &str, least: usize) -> Result<(
             flags: [0; 2],
         };
         // SAFETY: there is room for so many keys and values, and the kernel says how many it wrote.
-        let (result, error) = unsafe {
+        let (is_last, error) = unsafe {
             let (attr, size) = (&raw mut batch, size_of::<Batch>());
             let result = libc::syscall(libc::SYS_bpf, MAP_LOOKUP_BATCH, attr, size);
-            let error = io::Error::last_os_error();
-            let is_last = result != 0 && error.raw_os_error() == Some(libc::ENOENT);
-            if result == 0 || is_last {
-                keys.set_len(keys.len() + batch.count as usize);
-                values.set_len(values.len() + batch.count as usize);
+            let error = (result != 0).then(io::Error::last_os_error);
+            let is_last = error.as_ref().and_then(io::Error::raw_os_error) == Some(libc::ENOENT);
+            if is_last || error.is_none() {
+                keys.set_len(batch.count as usize);
+                values.set_len(batch.count as usize);
             }
-            if is_last || (result == 0 && keys.len() >= least) {
-                return Ok((keys, values));
-            }
-            (result, error)
+            (is_last, error)
         };
-        if result != 0 {
+        if let Some(error) = error.filter(|_| !is_last) {
             return Err(error).with_context(|| format!("cannot read the BPF map {name}"));
+        }
+        see(&keys, &values);
+        seen += keys.len();
+        if is_last || seen >= least {
+            return Ok(());
         }
         from = &raw const place as u64;
     }

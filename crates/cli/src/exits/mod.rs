@@ -8,7 +8,7 @@ use crate::{
     errors::usage,
     input,
     options::{duration, refuse},
-    print::{errln, out, outln},
+    print::{errln, json, out},
     signals,
 };
 use anyhow::{bail, Result};
@@ -206,10 +206,7 @@ impl Args {
                     out!("\n{}", would.text())?;
                 }
             }
-            Format::Json => {
-                let all = Told { seen, would: seen.would() };
-                outln!("{}", serde_json::to_string_pretty(&all)?)?;
-            }
+            Format::Json => json(&Told { seen, would: seen.would() })?,
             Format::Jsonl => out!("{}", seen.jsonl()?)?,
             Format::Csv => out!("{}", seen.csv()?)?,
         }
@@ -219,7 +216,7 @@ impl Args {
     fn show_change(&self, before: &Observed, after: &Observed) -> Result<()> {
         let change = Change::of(before, after);
         match self.format {
-            Format::Json => outln!("{}", serde_json::to_string_pretty(&change)?)?,
+            Format::Json => json(&change)?,
             _ => out!("{}", tables::change(&change).text())?,
         }
         Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much is measured, and what is printed.
 
-use crate::print::{out, outln};
+use crate::print::{json, out};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_core::catalogue::sets;
@@ -27,7 +27,7 @@ impl Format {
 
     pub fn print(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         match self.format {
-            Kind::Json => outln!("{}", serde_json::to_string_pretty(value)?),
+            Kind::Json => json(value),
             Kind::Text => out!("{}", text()),
         }
     }

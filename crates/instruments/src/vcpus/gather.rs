@@ -20,26 +20,22 @@ impl Snapshot {
     /// By the process of each VM.
     pub fn gather(&self) -> BTreeMap<u32, Counted> {
         let mut vms: BTreeMap<u32, Counted> = BTreeMap::new();
-        let mut exits: BTreeMap<(u32, u32, observed::Kind), Spent> = BTreeMap::new();
         let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
         for (kind, spent) in &self.counts {
             *ended.entry(kind.thread).or_default() += spent.count;
             let vm = vms.entry(kind.tgid).or_default();
             vm.last_ns = vm.last_ns.max(spent.last_ns);
-            *exits.entry(named(kind)).or_default() += &of(spent);
+            vm.exits.push(exits(kind, of(spent)));
         }
         for thread in &self.threads {
             let ended = ended.get(&thread.thread).copied().unwrap_or(0) + thread.lost;
             // If it has ended since, it is among the counts, which were read later.
             if thread.state != IN_GUEST && ended < thread.exits {
                 let kind = self.kind(thread);
-                *exits.entry(named(&kind)).or_default() += &self.open(thread);
+                vms.entry(kind.tgid).or_default().exits.push(exits(&kind, self.open(thread)));
             }
         }
-        for ((process, vcpu, kind), spent) in exits {
-            let vm = vms.entry(process).or_default();
-            vm.exits.push(Exits { vcpu, kind, spent });
-        }
+        vms.values_mut().for_each(|vm| sum_of_same(&mut vm.exits));
         for (process, lost) in &self.lost {
             if *process != 0 {
                 vms.entry(*process).or_default().lost = *lost;
@@ -83,10 +79,23 @@ impl Snapshot {
     }
 }
 
-fn named(kind: &raw::Kind) -> (u32, u32, observed::Kind) {
+fn exits(kind: &raw::Kind, spent: Spent) -> Exits {
     let explained = explain(kind.isa, kind.reason, kind.detail, kind.facts);
     let (cause, reason, about) = (explained.cause, explained.reason, explained.about);
-    (kind.tgid, kind.vcpu, observed::Kind { cause, reason, about })
+    Exits { vcpu: kind.vcpu, kind: observed::Kind { cause, reason, about }, spent }
+}
+
+/// Some kinds are named alike, and a vCPU may have had several threads.
+fn sum_of_same(exits: &mut Vec<Exits>) {
+    exits.sort_by(|one, other| (one.vcpu, &one.kind).cmp(&(other.vcpu, &other.kind)));
+    exits.dedup_by(|more, first| {
+        let same = (more.vcpu, &more.kind) == (first.vcpu, &first.kind);
+        if same {
+            first.spent += &more.spent;
+        }
+        same
+    });
+    exits.shrink_to_fit();
 }
 
 fn of(spent: &raw::Spent) -> Spent {

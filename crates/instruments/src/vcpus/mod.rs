@@ -90,7 +90,7 @@ impl VcpuCounter {
         let (running, again): (BTreeSet<u32>, BTreeSet<u32>) =
             running.map(|one| (one.thread, one.absence.tgid)).unzip();
         places.retain(|(kind, _)| ended.contains(&kind.tgid) && !running.contains(&kind.thread));
-        let counts = self.at(&places, "counts", PLACES_OF_COUNTS)?;
+        let counts = self.at(&mut places, "counts", PLACES_OF_COUNTS)?;
         let mut lost = self.0.lost()?;
         lost.retain(|vm, _| ended.contains(vm) && !again.contains(vm));
         self.remove::<raw::Kind, u32>("kinds", places.iter().map(|(kind, _)| kind))?;
@@ -115,20 +115,28 @@ impl VcpuCounter {
         values: &str,
         which: u32,
     ) -> Result<Vec<(K, V)>> {
-        self.at(&entries(&self.0.ebpf, places)?, values, which)
+        self.at(&mut entries(&self.0.ebpf, places)?, values, which)
     }
 
+    /// In the order of the places.
     fn at<K: Pod, V: Pod>(
         &self,
-        places: &[(K, u32)],
+        places: &mut [(K, u32)],
         values: &str,
         which: u32,
     ) -> Result<Vec<(K, V)>> {
+        places.sort_unstable_by_key(|(_, place)| *place);
+        let mut wanted = places.iter().peekable();
+        let mut found = Vec::with_capacity(places.len());
         // The first place is none.
         let used = 1 + self.given(which)?;
-        let values: Vec<V> = elements(&self.0.ebpf, values, used)?;
-        let at = |(key, place): &(K, u32)| Some((*key, *values.get(*place as usize)?));
-        Ok(places.iter().filter_map(at).collect())
+        elements(&self.0.ebpf, values, used, |first, values: &[V]| {
+            let end = first + values.len();
+            while let Some((key, place)) = wanted.next_if(|(_, place)| (*place as usize) < end) {
+                found.push((*key, values[*place as usize - first]));
+            }
+        })?;
+        Ok(found)
     }
 
     fn remove<'a, K: Pod + 'a, V: Pod>(
