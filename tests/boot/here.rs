@@ -2,9 +2,18 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{host_spec, kernel, pair, sh, text, tools, world_switches, PATIENCE};
-use paratick_core::{results, size::Size};
-use paratick_machine::{backend::EMULATED, exec::Exec, host::Host, snapshot, spec::HostSpec};
+use crate::support::{host_spec, kernel, mode, pair, sh, text, tools, world_switches, PATIENCE};
+use paratick_bench::noise::quiet_host;
+use paratick_core::{results, size::Size, wire::GuestConfig};
+use paratick_machine::{
+    backend::EMULATED,
+    exec::{Exec, ExecResult},
+    host::Host,
+    snapshot,
+    spec::HostSpec,
+};
+use std::{fs, thread};
+use tempfile::TempDir;
 
 fn machine() -> Host {
     let mut spec = HostSpec::for_guests(EMULATED, kernel(), 2, Size::mib(1024));
@@ -111,4 +120,66 @@ fn noise_says_what_keeps_it_from_being_recorded() {
         refused(no_rights, side, "hint: be root");
     }
     machine.shutdown().unwrap();
+}
+
+/// Two VMs sample, and their host looks; each of the three by itself.
+#[test]
+fn what_a_vm_and_its_host_recorded_by_themselves_is_joined_and_each_vm_is_found() {
+    let mut spec = host_spec(kernel(), 2, &[]);
+    // Else the emulator's own noise fills the recordings.
+    quiet_host(&mut spec);
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    let guests = [1, 2].map(|pcpu| {
+        let mut spec = GuestConfig::new(kernel(), 1, Size::mib(512), mode("tickless"));
+        spec.pins = vec![pcpu];
+        host.start_guest(spec).unwrap()
+    });
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    let record = |side: &str, time: &str| {
+        let line = format!(
+            "{program} noise --host here --side {side} --time {time} --save /tmp/side.json \
+             >/dev/null && cat /tmp/side.json"
+        );
+        sh(&line)
+    };
+    // It is read for the first time.
+    for guest in &guests {
+        guest.exec(sh(&format!("{program} --version"))).unwrap();
+    }
+    let [seen, one, other] = thread::scope(|scope| {
+        let seen = scope.spawn(|| host.exec(record("host", "8s")).unwrap());
+        let sampled = guests
+            .each_ref()
+            .map(|guest| scope.spawn(move || guest.exec(record("guest", "1s")).unwrap()));
+        let [one, other] = sampled.map(|sampled| sampled.join().unwrap());
+        [seen.join().unwrap(), one, other]
+    });
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, result: &ExecResult| {
+        assert_eq!(result.code, 0, "{}", text(&result.stderr));
+        let file = folder.path().join(name);
+        fs::write(&file, &result.stdout).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    let seen = file("host.json", &seen);
+    for (guest, sampled) in guests.iter().zip([&one, &other]) {
+        let sampled = file("guest.json", sampled);
+        let mut noise = std::process::Command::new(&program);
+        noise.args(["noise", "--recording", &sampled, "--recording", &seen, "--format", "json"]);
+        let said = noise.output().unwrap();
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let gaps = report["ledger"]["entries"].as_array().unwrap();
+        println!("{} gaps, {} unexplained", gaps.len(), report["unexplained_gaps"]);
+        assert_eq!(report["process"], guest.pid());
+        assert!(gaps.len() > 400, "{}", gaps.len());
+        assert!(report["unexplained_gaps"].as_u64().unwrap() * 100 <= gaps.len() as u64);
+        // A guest alone knows of no exit.
+        let exits = gaps.iter().filter(|gap| gap["parts"]["kvm"].as_u64() > Some(0)).count();
+        assert!(exits * 2 > gaps.len(), "{exits}");
+    }
+    for guest in guests {
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
 }

@@ -161,3 +161,61 @@ fn an_incomplete_recording_says_so_before_all_else() {
     assert_eq!(report["incomplete"], recording["incomplete"]);
     assert_eq!(report["unexplained_gaps"], serde_json::Value::Null);
 }
+
+/// The sides of the recording, each in a file of its own, as a VM and its host make them.
+fn sides(folder: &TempDir, change: impl FnOnce(&mut serde_json::Value)) -> [String; 2] {
+    let text = std::fs::read_to_string(RECORDING).unwrap();
+    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    change(&mut recording);
+    ["host", "guest"].map(|side| {
+        let file = folder.path().join(format!("{side}.json"));
+        let mut alone = json!({ "host": null, "guest": null, "process": null });
+        alone[side] = recording[side].clone();
+        std::fs::write(&file, alone.to_string()).unwrap();
+        file.to_str().unwrap().to_string()
+    })
+}
+
+#[test]
+fn both_sides_are_joined_afterwards_in_any_order() {
+    let folder = TempDir::new().unwrap();
+    let [host, guest] = sides(&folder, |_| ());
+    let both = explained(&["--gaps", "2"]);
+    for [one, other] in [[&host, &guest], [&guest, &host]] {
+        let files = ["noise", "--recording", one, "--recording", other, "--gaps", "2"];
+        let output = paratick(&files).assert().success();
+        assert_eq!(String::from_utf8_lossy(&output.get_output().stdout), both);
+    }
+}
+
+#[test]
+fn sides_that_do_not_belong_together_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let [host, guest] = sides(&folder, |_| ());
+    let other = TempDir::new().unwrap();
+    let [moved, _] = sides(&other, |recording| {
+        let offset = &mut recording["host"]["tsc_offsets"][0]["offset"];
+        *offset = (offset.as_i64().unwrap() + 1_000_000).into();
+    });
+    let later = TempDir::new().unwrap();
+    let [late, _] = sides(&later, |recording| {
+        let offset = &mut recording["host"]["tsc_offsets"][0]["offset"];
+        *offset = (offset.as_i64().unwrap() + 10_000_000_000).into();
+    });
+    let refused = |options: &[&str], word: &str| {
+        let output = paratick(&["noise"]).args(options).assert().code(2);
+        let error = String::from_utf8_lossy(&output.get_output().stderr).to_string();
+        assert!(error.contains(word) && error.contains("hint: "), "{error}");
+    };
+    let two = |one: &str, other: &str, word: &str| {
+        refused(&["--recording", one, "--recording", other], word);
+    };
+    two(&guest, &guest, "not the two sides of a VM");
+    two(RECORDING, &host, "not the two sides of a VM");
+    two(&guest, &moved, "where no VM of the host was away");
+    two(&guest, &late, "ran while the guest's was made");
+    refused(&["--recording", &guest, "--vm", "47"], "no effect with one recording");
+    let both = ["--recording", &guest, "--recording", &host];
+    refused(&[&both[..], &["--vm", "48"]].concat(), "process 48 was no VM");
+    refused(&[&both[..], &["--recording", &host]].concat(), "more than two");
+}

@@ -80,9 +80,11 @@ impl Run {
 
 pub fn ipis() -> String {
     let kept = kept::<Run>("ipis");
-    // None polled: such a CPU is told without an IPI.
-    let polled: f64 = kept.rest.rows.iter().map(|run| run.sent(|_, _, did| did == "polled")).sum();
-    assert_eq!(polled, 0.0);
+    // Hardly one polled: such a CPU is told without an IPI, unless it is just about to halt.
+    let of = |did: &str| -> f64 {
+        kept.rest.rows.iter().map(|run| run.sent(|_, _, its| its == did)).sum()
+    };
+    assert!(of("polled") < 0.001 * (of("ran") + of("halted")));
     let head = "| program | mode | IPIs | wake-ups | reschedule | TLB | RCU | target \
                 ran | halted | for µs |\n|---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<_> = kept.rest.rows.iter().map(Run::row).collect();

@@ -11,7 +11,7 @@ pub use paratick_instruments::{
 use crate::sample::emulator_counted;
 use anyhow::{bail, Result};
 use paratick_core::{
-    noise::{GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
+    noise::{pair, GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
     wire::GuestConfig,
 };
 use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, sampler, Instrument};
@@ -68,6 +68,27 @@ impl Recorded {
     /// The host's side, and which of its processes the guest is.
     pub fn joined(&self) -> Option<(&HostNoise, u32)> {
         self.host.as_ref().zip(self.process)
+    }
+
+    /// Both sides of a VM, of which each has recorded one by itself.
+    pub fn with(self, other: Recorded, vm: Option<u32>) -> Result<Recorded> {
+        let incomplete = self.incomplete.clone().or(other.incomplete.clone());
+        let (host, guest) = match (self.sides(), other.sides()) {
+            ((Some(host), None), (None, Some(guest)))
+            | ((None, Some(guest)), (Some(host), None)) => (host, guest),
+            _ => bail!(
+                "these are not the two sides of a VM\n\
+                 hint: give what `paratick noise --host here --save FILE` recorded on the host, \
+                 and with --side guest in the VM"
+            ),
+        };
+        let (cut, process) = pair(guest, host, vm)?;
+        let host = Some(host.clone());
+        Ok(Recorded { guest: Some(cut), host, process: Some(process), incomplete, stalls: None })
+    }
+
+    fn sides(&self) -> (Option<&HostNoise>, Option<&GuestNoise>) {
+        (self.host.as_ref(), self.guest.as_ref())
     }
 }
 

@@ -50,6 +50,7 @@ fn a_table_of_1500_vms_names_each_in_little_memory_and_time() {
     }
     assert!(kib as u64 + MAPS_KIB <= 64 * 1024, "{kib} KiB");
     assert!(cpu <= 0.02, "{cpu}");
-    assert!(last[2] <= 160.0 * 1024.0, "{last:?}");
+    // Of the process alone.
+    assert!(last[2] <= 64.0 * 1024.0, "{last:?}");
     host.shutdown().unwrap();
 }

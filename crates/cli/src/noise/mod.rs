@@ -26,7 +26,11 @@ use paratick_core::{
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
 use paratick_view::{noise_html, rtla};
 use report::Report;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 /// Say where a guest's time goes while it does not run on
 ///
@@ -85,10 +89,14 @@ pub struct Args {
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Read what was saved before, and record nothing
+    /// Read what was saved before, and record nothing; given twice, the sides that a VM and its
+    /// host recorded, each by itself, at the same time
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["save", "time", "side", "sampler", "stall", "confirm"])]
-    recording: Option<PathBuf>,
+    recording: Vec<PathBuf>,
+    /// Which process on the host is the VM, where two recordings do not tell
+    #[arg(long, value_name = "PROCESS", requires = "recording")]
+    vm: Option<u32>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -104,17 +112,9 @@ enum Rtla {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
-    args.lab.check_recorded(args.recording.is_some())?;
-    if let Some(file) = &args.recording {
-        let text = input::text("explain", file, "a file that `paratick noise --save FILE` wrote")?;
-        let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            let hint = "hint: give a file that `paratick noise --save FILE` wrote";
-            input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
-        })?;
-        // Older recordings do not say which exits are those of ticks.
-        if let Some(host) = &mut recorded.host {
-            mark_ticks(&mut host.absences);
-        }
+    args.lab.check_recorded(!args.recording.is_empty())?;
+    if !args.recording.is_empty() {
+        let recorded = args.read()?;
         args.check_gaps(recorded.guest.is_some())?;
         args.check_figure(recorded.guest.is_some() && recorded.joined().is_some())?;
         return args.show(&recorded, Report::of(&recorded, args.budget));
@@ -140,7 +140,42 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.show(&recorded, report)
 }
 
+/// A file of --save.
+fn read(file: &Path) -> Result<Recorded> {
+    let text = input::text("explain", file, "a file that `paratick noise --save FILE` wrote")?;
+    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
+        let hint = "hint: give a file that `paratick noise --save FILE` wrote";
+        input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
+    })?;
+    // Older recordings do not say which exits are those of ticks.
+    if let Some(host) = &mut recorded.host {
+        mark_ticks(&mut host.absences);
+    }
+    Ok(recorded)
+}
+
 impl Args {
+    fn read(&self) -> Result<Recorded> {
+        match self.recording.as_slice() {
+            [file] if self.vm.is_none() => read(file),
+            [one, other] => {
+                let both = read(one)?.with(read(other)?, self.vm);
+                let both = both.map_err(|error| usage(error.to_string()))?;
+                if let Some(process) = both.process {
+                    errln!("the guest is process {process} on its host");
+                }
+                Ok(both)
+            }
+            [_] => Err(usage(
+                "--vm has no effect with one recording\n\
+                 hint: give the recording of the other side, too: --recording a second time",
+            )),
+            _ => {
+                Err(usage("more than two recordings\nhint: give that of a VM and that of its host"))
+            }
+        }
+    }
+
     fn save(&self, recorded: &Recorded) -> Result<()> {
         self.save.as_ref().map_or(Ok(()), |file| input::keep(file, recorded))
     }

@@ -30,6 +30,8 @@ pub struct Report<'a> {
     stalls: Option<Found>,
     pub ledger: Option<Ledger>,
     host: Option<&'a HostNoise>,
+    /// Which of the host's processes the guest is, where both sides are joined.
+    process: Option<u32>,
 }
 
 impl Report<'_> {
@@ -60,6 +62,7 @@ impl Report<'_> {
             unexplained_gaps: ledger.as_ref().filter(told).map(Ledger::unexplained),
             ledger,
             host,
+            process: recorded.process,
         }
     }
 

@@ -7,6 +7,7 @@ mod clock;
 mod join;
 mod knob;
 mod ledger;
+mod pair;
 mod parts;
 mod rank;
 mod recording;
@@ -19,6 +20,7 @@ pub use clock::{Clock, Instant};
 pub use join::{absences, Away};
 pub use knob::{guest_parameters, host_parameters, Knob};
 pub use ledger::{ledger, Edges, Entry, Event, Ledger};
+pub use pair::{pair, Unpaired};
 pub use parts::{Exits, Parts, Told};
 pub use rank::{by_source, host_sources, Place, Rank, Source};
 pub use recording::{
