@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 33] = [
+const BLOCKS: [Block; 34] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -48,6 +48,7 @@ const BLOCKS: [Block; 33] = [
     ("cross-over-computed", swept::computed_crossover),
     ("cross-over-measured", swept::measured_crossover),
     ("events", swept::events),
+    ("idle-1000", swept::idle),
     ("weights", swept::weights),
     ("ipis", ipis::ipis),
     ("would", would::would),

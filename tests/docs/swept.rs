@@ -120,6 +120,28 @@ pub fn events() -> String {
     with_origin(&kept, table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
 }
 
+#[derive(Deserialize)]
+struct Idle {
+    guests: u32,
+    mode: String,
+    interrupts: f64,
+    vcpu_timers: f64,
+    exits: f64,
+    wake_ups: f64,
+}
+
+/// Idle guests on one pCPU, in a second.
+pub fn idle() -> String {
+    let kept = kept::<Idle>("idle-1000");
+    let rows = kept.rest.rows.iter().map(|row| {
+        let counts = [row.interrupts, row.vcpu_timers, row.exits, row.wake_ups].map(number);
+        format!("| {} | {} | {} |", row.guests, row.mode, counts.join(" | "))
+    });
+    let head = "| guests | mode | interrupts | vCPU timers | exits | wake-ups |\n\
+                |---|---|---|---|---|---|";
+    with_origin(&kept, table(head, rows))
+}
+
 /// What `tests/boot/noise.rs` printed.
 #[derive(Deserialize)]
 struct Weight {
