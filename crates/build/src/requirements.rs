@@ -161,8 +161,17 @@ mod tests {
             .any(|package| package.name == "linux-source-6.12" && package.group == "kernel"));
         assert!(packages.iter().all(|package| !package.purpose.is_empty()));
         let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
-        let groups =
-            ["benches", "checks", "browser", "intel", "packages", "matrix", "operators", "deb"];
+        let groups = [
+            "benches",
+            "evaluation",
+            "checks",
+            "browser",
+            "intel",
+            "packages",
+            "matrix",
+            "operators",
+            "deb",
+        ];
         for group in groups {
             assert!(optional.iter().any(|package| package.group == group));
         }
