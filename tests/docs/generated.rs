@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 34] = [
+const BLOCKS: [Block; 35] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -49,6 +49,7 @@ const BLOCKS: [Block; 34] = [
     ("cross-over-measured", swept::measured_crossover),
     ("events", swept::events),
     ("idle-1000", swept::idle),
+    ("clocks-1000", swept::clocks),
     ("weights", swept::weights),
     ("ipis", ipis::ipis),
     ("would", would::would),

@@ -142,6 +142,27 @@ pub fn idle() -> String {
     with_origin(&kept, table(head, rows))
 }
 
+#[derive(Deserialize)]
+struct ClockDevice {
+    device: String,
+    vcpus: u32,
+    boots: u32,
+    interrupts: f64,
+    exits: f64,
+}
+
+/// An idle guest by its clock device, in a second.
+pub fn clocks() -> String {
+    let kept = kept::<ClockDevice>("clocks-1000");
+    let rows = kept.rest.rows.iter().map(|row| {
+        let ClockDevice { device, vcpus, boots, .. } = row;
+        let [interrupts, exits] = [row.interrupts, row.exits].map(number);
+        format!("| {vcpus} | {device} | {boots} | {interrupts} | {exits} |")
+    });
+    let head = "| vCPUs | device | boots | interrupts | exits |\n|---|---|---|---|---|";
+    with_origin(&kept, table(head, rows))
+}
+
 /// What `tests/boot/noise.rs` printed.
 #[derive(Deserialize)]
 struct Weight {
