@@ -80,7 +80,7 @@ fn others_crates_are_there_in_the_next_clone() {
     let clones = Clones::new();
     // There is nothing yet.
     clones.crates("fetch", "first");
-    assert!(!clones.at("first").exists());
+    assert!(clones.made("first").is_empty());
     clones.make("first", "serde");
     clones.crates("keep", "first");
     clones.write("crates/a.rs", "2");
@@ -101,6 +101,7 @@ fn others_crates_are_there_in_the_next_clone() {
 #[test]
 fn ours_are_there_where_no_source_is_another_and_tests_are_not() {
     let clones = Clones::new();
+    clones.crates("fetch", "first");
     clones.make("first", "serde");
     clones.crates("keep", "first");
     let all = [
@@ -126,6 +127,17 @@ fn ours_are_there_where_no_source_is_another_and_tests_are_not() {
     let age = |file: &Path| fs::metadata(file).unwrap().modified().unwrap();
     let made = age(&clones.at("again/x86_64/release/deps/libparatick-core-1.rlib"));
     assert!(made > age(&clones.at("source/crates/a.rs")));
+}
+
+#[test]
+fn sources_that_were_edited_while_they_were_compiled_are_not_taken_for_what_was() {
+    let clones = Clones::new();
+    clones.crates("fetch", "first");
+    clones.make("first", "serde");
+    clones.write("crates/a.rs", "2");
+    clones.crates("keep", "first");
+    clones.crates("fetch", "second");
+    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
 }
 
 #[test]
