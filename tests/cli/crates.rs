@@ -22,10 +22,21 @@ impl Clones {
         for (file, text) in [("Cargo.lock", ""), (".cargo/config.toml", ""), ("crates/a.rs", "1")] {
             clones.write(file, text);
         }
-        let git =
-            Command::new("git").args(["init", "-q"]).current_dir(clones.at("source")).status();
-        assert!(git.unwrap().success());
+        clones.git(&["init", "-q"]);
+        clones.commit();
         clones
+    }
+
+    fn git(&self, words: &[&str]) {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+        let mut git = Command::new("git");
+        git.args(who).args(words).current_dir(self.at("source"));
+        assert!(git.status().unwrap().success());
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", "A state"]);
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -135,9 +146,37 @@ fn sources_that_were_edited_while_they_were_compiled_are_not_taken_for_what_was(
     clones.crates("fetch", "first");
     clones.make("first", "serde");
     clones.write("crates/a.rs", "2");
+    clones.commit();
     clones.crates("keep", "first");
     clones.crates("fetch", "second");
     assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+}
+
+/// Each edit would leave 100 MB in the cache.
+#[test]
+fn what_is_no_commit_is_not_kept() {
+    let clones = Clones::new();
+    clones.write("crates/a.rs", "2");
+    clones.crates("fetch", "first");
+    clones.make("first", "serde");
+    clones.crates("keep", "first");
+    clones.crates("fetch", "second");
+    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+}
+
+#[test]
+fn of_a_damaged_store_of_ours_others_crates_are_left() {
+    let clones = Clones::new();
+    clones.crates("fetch", "first");
+    clones.make("first", "serde");
+    clones.crates("keep", "first");
+    let entries = fs::read_dir(clones.at("cache/crates")).unwrap().flatten();
+    let mut stores = entries.map(|entry| entry.path());
+    let ours = stores.find(|path| path.to_str().unwrap().ends_with(".ours.tar")).unwrap();
+    fs::OpenOptions::new().write(true).open(&ours).unwrap().set_len(1_200).unwrap();
+    clones.crates("fetch", "second");
+    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+    assert!(!ours.exists());
 }
 
 #[test]

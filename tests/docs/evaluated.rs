@@ -16,7 +16,7 @@ use paratick_view::{
     paper,
 };
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Files, and what their guests have.
 const SETS: [(&str, &str); 5] = [
@@ -83,6 +83,13 @@ impl Figure {
         }
     }
 
+    /// The larger gain is less; one that is not shown is more than all that are.
+    fn compare(self, one: &Change, other: &Change) -> Ordering {
+        let hidden = |change: &Change| change.verdict == Verdict::NoDifferenceShown;
+        let gains = self.gain(one).total_cmp(&self.gain(other));
+        hidden(one).cmp(&hidden(other)).then(gains)
+    }
+
     /// The paper's metric of the same name: its throughput of I/O is fio's.
     fn printed(self, file: &str) -> Option<Metric> {
         match self {
@@ -139,11 +146,11 @@ impl Kept {
         geometric_mean(&all.collect::<Option<Vec<_>>>()?)
     }
 
-    /// The largest gain, and whose.
+    /// The largest gain that is shown, and whose; where none is, any.
     fn most(&self, versus: Versus, figure: Figure) -> Option<(Change, &'static str)> {
         let all = self.workloads().into_iter();
         let all = all.filter_map(|name| Some((self.change(name, versus, figure)?, name)));
-        all.min_by(|(one, _), (other, _)| figure.gain(one).total_cmp(&figure.gain(other)))
+        all.min_by(|(one, _), (other, _)| figure.compare(one, other))
     }
 
     fn without_ours(&self) -> Vec<&'static str> {
@@ -247,7 +254,7 @@ pub fn most() -> String {
                 };
                 let all = files.iter().filter_map(of);
                 let least = all.min_by(|one: &(Change, String), other: &(Change, String)| {
-                    figure.gain(&one.0).total_cmp(&figure.gain(&other.0))
+                    figure.compare(&one.0, &other.0)
                 });
                 least.map_or("–".into(), |(change, name)| {
                     format!("{} ({name})", short(Some(change)))

@@ -81,10 +81,10 @@ impl Run {
 pub fn ipis() -> String {
     let kept = kept::<Run>("ipis");
     // Hardly one polled: such a CPU is told without an IPI, unless it is just about to halt.
-    let of = |did: &str| -> f64 {
-        kept.rest.rows.iter().map(|run| run.sent(|_, _, its| its == did)).sum()
-    };
-    assert!(of("polled") < 0.001 * (of("ran") + of("halted")));
+    for run in &kept.rest.rows {
+        let of = |did: &str| run.sent(|_, _, its| its == did);
+        assert!(of("polled") < 0.1 * (of("ran") + of("halted")), "{} {}", run.program, run.mode);
+    }
     let head = "| program | mode | IPIs | wake-ups | reschedule | TLB | RCU | target \
                 ran | halted | for µs |\n|---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<_> = kept.rest.rows.iter().map(Run::row).collect();

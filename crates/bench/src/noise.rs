@@ -70,21 +70,26 @@ impl Recorded {
         self.host.as_ref().zip(self.process)
     }
 
-    /// Both sides of a VM, of which each has recorded one by itself.
-    pub fn with(self, other: Recorded, vm: Option<u32>) -> Result<Recorded> {
-        let incomplete = self.incomplete.clone().or(other.incomplete.clone());
-        let (host, guest) = match (self.sides(), other.sides()) {
-            ((Some(host), None), (None, Some(guest)))
-            | ((None, Some(guest)), (Some(host), None)) => (host, guest),
+    /// Both sides of a VM, of which each has recorded one by itself, and how many ns they share.
+    pub fn with(self, other: Recorded, vm: Option<u32>) -> Result<(Recorded, u64)> {
+        let (host, guest, why) = match (self.sides(), other.sides()) {
+            ((Some(host), None), (None, Some(guest))) => (host, guest, &other.incomplete),
+            ((None, Some(guest)), (Some(host), None)) => (host, guest, &self.incomplete),
             _ => bail!(
                 "these are not the two sides of a VM\n\
                  hint: give what `paratick noise --host here --save FILE` recorded on the host, \
                  and with --side guest in the VM"
             ),
         };
-        let (cut, process) = pair(guest, host, vm)?;
-        let host = Some(host.clone());
-        Ok(Recorded { guest: Some(cut), host, process: Some(process), incomplete, stalls: None })
+        let (guest, process) = pair(guest, host, vm)?;
+        let ns = guest.end_ns - guest.begin_ns;
+        let mut host = host.clone();
+        // Of others' exits nothing is said.
+        host.lost.retain(|vm, _| [0, process].contains(vm));
+        let reasons: Vec<_> = host.incomplete().into_iter().chain(why.clone()).collect();
+        let incomplete = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let (host, guest) = (Some(host), Some(guest));
+        Ok((Recorded { guest, host, process: Some(process), incomplete, stalls: None }, ns))
     }
 
     fn sides(&self) -> (Option<&HostNoise>, Option<&GuestNoise>) {

@@ -96,7 +96,12 @@ pub fn run(settings: &Settings, events: Events) -> Result<Results> {
         }
         hosts.into_iter().try_for_each(|host| host.join().expect("a host's thread"))
     })?;
-    Ok(tracing.results.into_inner().expect("no thread panicked"))
+    let mut results = tracing.results.into_inner().expect("no thread panicked");
+    // As the plan has them, not as they ended.
+    results.summarize();
+    let place = |subject| subjects.iter().position(|one| *one == subject);
+    results.problems.sort_by_key(|problem| problem.boot.map(|boot| place(boot.subject)));
+    Ok(results)
 }
 
 /// Told to the thread that may print.

@@ -251,8 +251,7 @@ impl Bench {
         let cpus = paratick_service::online_cpus();
         let cpus = self.options.jobs.unwrap_or(cpus).min(cpus);
         let sets = self.sets.iter().filter_map(|set| set.estimate(cpus));
-        // On one host.
-        let trace = self.options.report.then(|| timeline::set(0).estimate(1));
+        let trace = self.options.report.then(|| timeline::set(0).estimate(cpus));
         let known = sets.chain(trace.flatten());
         let minutes = known.sum::<Duration>().as_secs().div_ceil(60);
         let unknown: BTreeSet<_> = self.sets.iter().flat_map(Set::unmeasured).collect();

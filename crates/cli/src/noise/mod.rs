@@ -20,7 +20,10 @@ use paratick_bench::noise::{
 use paratick_core::{
     event::Events,
     isolation::{pcpus, sampled},
-    noise::{guest_parameters, host_parameters, mark_ticks, Knob, Sampler, Stalls, Trial},
+    noise::{
+        guest_parameters, host_parameters, mark_ticks, GuestNoise, HostNoise, Knob, Sampler,
+        Stalls, Trial,
+    },
     units::Nanos,
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
@@ -147,6 +150,12 @@ fn read(file: &Path) -> Result<Recorded> {
         let hint = "hint: give a file that `paratick noise --save FILE` wrote";
         input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
     })?;
+    let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
+        && recorded.guest.as_ref().is_none_or(GuestNoise::is_sound);
+    if !sound {
+        let why = "it is damaged: some of its times are none\nhint: record again";
+        return Err(input::wrong("explain", file, why));
+    }
     // Older recordings do not say which exits are those of ticks.
     if let Some(host) = &mut recorded.host {
         mark_ticks(&mut host.absences);
@@ -159,10 +168,12 @@ impl Args {
         match self.recording.as_slice() {
             [file] if self.vm.is_none() => read(file),
             [one, other] => {
-                let both = read(one)?.with(read(other)?, self.vm);
-                let both = both.map_err(|error| usage(error.to_string()))?;
+                let (both, ns) = read(one)?
+                    .with(read(other)?, self.vm)
+                    .map_err(|error| usage(error.to_string()))?;
                 if let Some(process) = both.process {
-                    errln!("the guest is process {process} on its host");
+                    let seconds = ns as f64 / 1e9;
+                    errln!("the guest is process {process}; both recorded the same {seconds:.2} s");
                 }
                 Ok(both)
             }

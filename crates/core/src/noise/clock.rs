@@ -19,6 +19,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Whether it can be reckoned with: less than a century since its beginning.
+    pub fn is_sound(&self) -> bool {
+        [self.begin, self.end].iter().all(|one| one.ns < 1 << 61)
+    }
+
     /// Ticks of the TSC in a nanosecond; none where no time has passed.
     fn rate(&self) -> Option<f64> {
         let ticks = self.end.tsc.checked_sub(self.begin.tsc)? as f64;

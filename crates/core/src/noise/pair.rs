@@ -9,6 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An absence of this length is in a gap of a CPU that samples.
 const LONG: i64 = 3 * OSNOISE_THRESHOLD as i64;
+/// It may stick out by so much: clocks drift.
+const OFF: i64 = 5_000;
+/// At the host's ends, where an absence may have begun before or end later, in ns.
+const EDGE: u64 = 10_000_000;
 /// Fewer of them tell no VM from another one.
 const FEWEST: usize = 5;
 /// So many of them, the others being off by what a clock drifts, or lost.
@@ -35,7 +39,8 @@ pub enum Unpaired {
     NotAtOnce,
     #[error(
         "the guest's gaps are where no VM of the host was away\n\
-         hint: give the recordings of a VM and of the machine that it runs on"
+         hint: give the recordings of a VM and of the machine that it runs on; of a VM whose APIC \
+         ids leave some out, sides cannot be joined"
     )]
     NoneFits,
     #[error(
@@ -100,16 +105,18 @@ fn while_both(guest: &GuestNoise, host: &HostNoise, process: u32) -> Option<Gues
         let ahead = host.clock.ahead(&guest.clock, offset.wrapping_neg(), ns)?;
         Some((ns as i64 + ahead).max(0) as u64)
     };
-    let begin = in_guest(host.clock.begin.ns)?.max(guest.begin_ns);
-    let end = in_guest(host.clock.end.ns)?.min(guest.end_ns);
+    let begin = in_guest(host.clock.begin.ns.saturating_add(EDGE))?.max(guest.begin_ns);
+    let end = in_guest(host.clock.end.ns.saturating_sub(EDGE))?.min(guest.end_ns);
     let ns = end.checked_sub(begin).filter(|ns| *ns > 0)?;
     Some(guest.clone().cut(begin - guest.begin_ns, ns))
 }
 
-/// Of the long absences of a VM those that are in a gap.
+/// Of the long absences of a VM those that a gap holds: of a VM that sleeps they are longer.
 struct Fit {
     long: usize,
     in_gaps: usize,
+    /// The guest samples on a CPU that the VM has not.
+    has_others: bool,
 }
 
 impl Fit {
@@ -119,7 +126,10 @@ impl Fit {
             gaps.entry(gap.cpu).or_default().push(gap);
         }
         let during = guest.begin_ns as i64..guest.end_ns as i64;
-        let mut fit = Fit { long: 0, in_gaps: 0 };
+        let has = |cpu: &u32| {
+            host.tsc_offsets.iter().any(|one| one.process == process && one.vcpu == *cpu)
+        };
+        let mut fit = Fit { long: 0, in_gaps: 0, has_others: !gaps.keys().all(has) };
         // A CPU without a gap does not sample.
         for (cpu, mut gaps) in gaps {
             gaps.sort_by_key(|gap| gap.begin_ns);
@@ -131,20 +141,22 @@ impl Fit {
                 let before = gaps.partition_point(|gap| (gap.begin_ns as i64) < away.end);
                 let last = before.checked_sub(1).map(|last| gaps[last]);
                 fit.long += 1;
-                fit.in_gaps += usize::from(
-                    last.is_some_and(|gap| (gap.begin_ns + gap.ns) as i64 > away.begin),
-                );
+                let holds = |gap: &&Gap| {
+                    let (begin, end) = (gap.begin_ns as i64, (gap.begin_ns + gap.ns) as i64);
+                    begin - OFF <= away.begin && away.end <= end + OFF
+                };
+                fit.in_gaps += usize::from(last.is_some_and(|gap| holds(&gap)));
             }
         }
         fit
     }
 
     fn is_unknown(&self) -> bool {
-        self.long < FEWEST
+        !self.has_others && self.long < FEWEST
     }
 
     fn is_good(&self) -> bool {
-        !self.is_unknown() && self.in_gaps as f64 >= FITS * self.long as f64
+        !self.has_others && !self.is_unknown() && self.in_gaps as f64 >= FITS * self.long as f64
     }
 }
 

@@ -39,8 +39,9 @@ fn absence(process: u32, begin_ns: u64, ns: u64) -> Absence {
     }
 }
 
-/// The VM 7 began when its host's clock read 10 s, and the VM 8 three seconds later.
-const OFFSETS: [(u32, i64); 2] = [(7, -10 * SECOND as i64), (8, -13 * SECOND as i64)];
+/// The VM 7 began when its host's clock read 10 s, and 8 and 9 three and four seconds later.
+const OFFSETS: [(u32, i64); 3] =
+    [(7, -10 * SECOND as i64), (8, -13 * SECOND as i64), (9, -14 * SECOND as i64)];
 
 /// From the host's 20th second to its 24th.
 fn host(absences: Vec<Absence>) -> HostNoise {
@@ -80,8 +81,8 @@ fn guest(from: u64, seconds: u64, gaps: &[(u64, u64)]) -> GuestNoise {
 }
 
 proptest! {
-    /// Both VMs are away again and again; each guest is told from the other, and only what both
-    /// sides have seen is left.
+    /// Two VMs are away again and again; each guest is told from the other, and from the third VM,
+    /// which sleeps for most of the time.  Only what both sides have seen is left.
     #[test]
     fn a_guest_is_found_by_its_gaps(
         begins in prop::collection::btree_set(0u64..390, 20..60),
@@ -92,6 +93,7 @@ proptest! {
         let at = |begin: &u64| 20 * SECOND + begin * SECOND / 100;
         let mut all: Vec<_> = begins.iter().map(|begin| absence(7, at(begin), 9_000)).collect();
         all.extend(others.iter().map(|begin| absence(8, at(begin) + 4_000_000, 9_000)));
+        all.extend((0..60).map(|n| absence(9, 20 * SECOND + n * SECOND / 15, SECOND / 16)));
         let (process, offset) = OFFSETS[which];
         let gaps: Vec<_> = all
             .iter()
@@ -103,7 +105,8 @@ proptest! {
         let guest = guest(from, 9, &gaps);
         let (cut, found) = pair(&guest, &host(all), None).unwrap();
         prop_assert_eq!(found, process);
-        prop_assert_eq!((cut.begin_ns, cut.end_ns), (from + SECOND, from + 5 * SECOND));
+        let ends = (from + SECOND + EDGE, from + 5 * SECOND - EDGE);
+        prop_assert_eq!((cut.begin_ns, cut.end_ns), ends);
     }
 }
 
@@ -129,6 +132,15 @@ fn what_does_not_belong_together_is_not_joined() {
     let mut without = host_of(2);
     without.tsc_offsets.clear();
     assert_eq!(pair(&right, &without, None), Err(Unpaired::NoOffsets));
-    let unknown = Unpaired::NoSuchVm { vm: 9, known: vec![7, 8] };
-    assert_eq!(pair(&right, &host_of(2), Some(9)), Err(unknown));
+    let unknown = Unpaired::NoSuchVm { vm: 6, known: vec![7, 8, 9] };
+    assert_eq!(pair(&right, &host_of(2), Some(6)), Err(unknown));
+    // A CPU that the VM has not: its APIC ids leave some out.
+    let gap_of = |cpu| Gap { cpu, ..elsewhere_gap() };
+    let mut wide = right.clone();
+    wide.gaps.push(gap_of(1));
+    assert_eq!(pair(&wide, &host_of(40), Some(7)), Err(Unpaired::NoneFits));
+}
+
+fn elsewhere_gap() -> Gap {
+    guest(10 * SECOND, 4, &[(11 * SECOND, 9_000)]).gaps.remove(0)
 }

@@ -65,6 +65,12 @@ pub struct Audit {
 }
 
 impl HostNoise {
+    /// Whether all its times are times: nothing else can be reckoned with.
+    pub fn is_sound(&self) -> bool {
+        let mut absences = self.absences.iter().map(|one| (one.begin_ns, one.ns));
+        self.clock.is_sound() && absences.all(is_time)
+    }
+
     /// Why it is not all that there was.
     pub fn incomplete(&self) -> Option<String> {
         let each = self.lost.iter().map(|(vm, count)| match vm {
@@ -162,6 +168,16 @@ pub struct GuestNoise {
 }
 
 impl GuestNoise {
+    /// As [`HostNoise::is_sound`].
+    pub fn is_sound(&self) -> bool {
+        let end = self.end_ns.checked_sub(self.begin_ns).map(|ns| (self.begin_ns, ns));
+        let gaps = self.gaps.iter().map(|gap| Some((gap.begin_ns, gap.ns)));
+        let within = self.gaps.iter().flat_map(|gap| &gap.disturbances);
+        let within = within.map(|one| Some((one.begin_ns, one.end_ns.checked_sub(one.begin_ns)?)));
+        let mut all = gaps.chain(within).chain([end]);
+        self.clock.is_sound() && all.all(|time| time.is_some_and(is_time))
+    }
+
     /// Only what began in `ns` from `skip_ns` after the beginning on: whoever starts and ends a
     /// recording makes noise, too.
     pub fn cut(mut self, skip_ns: u64, ns: u64) -> GuestNoise {
@@ -194,6 +210,11 @@ pub struct SamplingProgram {
     pub telling_ppm: u64,
     /// Of its own.
     pub page_faults: u64,
+}
+
+/// Less than a century after the beginning of its clock.
+fn is_time((begin_ns, ns): (u64, u64)) -> bool {
+    begin_ns.checked_add(ns).is_some_and(|end| end < 1 << 61)
 }
 
 fn is_zero(ns: &u64) -> bool {

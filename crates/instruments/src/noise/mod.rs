@@ -52,13 +52,15 @@ impl Instrument for NoiseRecorder {
         let audit = self.audit()?;
         // In this order: what ends in between is one more record.
         let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
+        // What comes later may have no record.
+        let end = clock::with_tsc();
         self.drain()?;
         let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
         mark_ticks(&mut absences);
         let mut lost = self.programs.lost()?;
         lost.retain(|_, exits| *exits > 0);
         Ok(HostNoise {
-            clock: Clock { begin: self.begun, end: clock::with_tsc() },
+            clock: Clock { begin: self.begun, end },
             tsc_offsets: tsc_offsets::read(),
             exits,
             lost,
