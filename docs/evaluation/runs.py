@@ -2,28 +2,38 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures what no bench does, by runs of the lab, and prints the file of its table.
 
-usage: docs/evaluation/runs.py crossover AGENT >docs/evaluation/tables/crossover.json
-       docs/evaluation/runs.py events >docs/evaluation/tables/events.json
-       docs/evaluation/runs.py ipis AGENT >docs/evaluation/tables/ipis.json
+usage: docs/evaluation/runs.py NAME >docs/evaluation/tables/NAME.json
 
 crossover: from which idle period on a stopped tick costs less than one that goes on (section 3.3 of
-the paper).  AGENT is the built paratick-agent.  It computes for 1 ms and sleeps in turn, for two
-seconds of virtual time, in each of two modes; some three minutes.
+the paper).  The agent computes for 1 ms and sleeps in turn, for two seconds of virtual time, in
+each of two modes; some three minutes.
 events: what a program costs that looks for an event, and one that waits for it (section 6 of
 "Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
 ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
+hardware-noise, paper-starves, weights: what boot tests print as rows of these tables; some minutes.
+stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
+model-errors: by how much the model misses the exits of `sequential`, `io` and
+`multithreaded-small`, which were measured before.
+matrix: every verb that observes a guest and its host, on the same kernels; some 25 minutes.
 """
 
 import datetime
 import json
 import os
+import statistics
 import subprocess
 import sys
+import tempfile
+from multiprocessing.pool import ThreadPool
+
+TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
+BUILT = os.path.abspath(os.path.join(TARGET, "x86_64-unknown-linux-gnu/release"))
+PARATICK, AGENT = [os.path.join(BUILT, name) for name in ("paratick", "paratick-agent")]
 
 
 def run(mode, command, options="--vcpus 1"):
-    words = ["bin/paratick", "lab", "run", *options.split(), "--exits", "--format", "json"]
+    words = [PARATICK, "lab", "run", *options.split(), "--exits", "--format", "json"]
     words += ["--mode", mode, "--", *command]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
@@ -39,24 +49,25 @@ def counted(result, number):
     return (window["closed_ns"] - window["opened_ns"]) / 1e9, causes
 
 
-def patches(result):
-    words = result["host"]["qemu"]
+def patches():
+    """The series of the kernel that is measured."""
+    words = run("tickless", ["true"])["host"]["qemu"]
     image = words[words.index("-kernel") + 1]
     with open(os.path.join(os.path.dirname(image), "info.json")) as file:
         return json.load(file)["patches"]
 
 
-def crossover(agent):
+def crossover():
     for sleep in [1000, 2000, 4000, 6000, 8000, 10_000, 12_000, 14_000, 16_000, 20_000]:
         row = {"sleep_us": sleep}
         for mode in ["periodic", "tickless-stop"]:
             mix = "workload mix --work 2000 --busy-us 1000 --sleep-us"
-            result = run(mode, [agent, *mix.split(), str(sleep)])
+            result = run(mode, [AGENT, *mix.split(), str(sleep)])
             # That of the workload's own marker.
             seconds, causes = counted(result, 1)
             timer = sum(causes.get(name, 0) for name in ["arm", "stop", "expiry"])
             row[mode] = round(timer / seconds, 1)
-        yield result, row
+        yield row
 
 
 def events():
@@ -66,7 +77,7 @@ def events():
         for what, line in [("waits", wait), (2, poll.format(2)), (0.2, poll.format(0.2))]:
             result = run(mode, ["perl", "-e", line])
             _, causes = counted(result, None)
-            yield result, {"mode": mode, "looks_every_s": what, "exits": sum(causes.values())}
+            yield {"mode": mode, "looks_every_s": what, "exits": sum(causes.values())}
 
 
 PROGRAMS = {
@@ -85,17 +96,17 @@ PROGRAMS = {
 DID = {"0": "ran", "1": "polled", "2": "halted"}
 
 
-def ipis(agent):
+def ipis():
     for name, program in PROGRAMS.items():
         for mode in ["tickless", "paratick+nopoll", "paratick"]:
-            line = program.format(n=4, agent=agent)
+            line = program.format(n=4, agent=AGENT)
             trace = ["bpftrace", "-f", "json", "-c", line, "docs/evaluation/ipis.bt"]
             result = run(mode, trace, "--parallel-clock --vcpus 4")
             row = {"program": name, "mode": mode}
             for text in result["stdout"].splitlines():
                 if text.startswith('{"type"'):
                     row |= traced(json.loads(text)["data"])
-            yield result, row
+            yield row
 
 
 def traced(data):
@@ -114,22 +125,178 @@ def traced(data):
     return row
 
 
-KINDS = {"crossover": (crossover, 1), "events": (events, 0), "ipis": (ipis, 1)}
-if len(sys.argv) < 2 or len(sys.argv) - 2 != KINDS.get(sys.argv[1], (None, -1))[1]:
+def rows_of(test, table):
+    """What boot tests print as rows of a table."""
+    cargo = [os.environ.get("CARGO", "cargo"), "test", "--release", "--locked", "--workspace"]
+    cargo += ["--test", "boot", test, "--", "--nocapture", "--test-threads", "1"]
+    out = subprocess.run(cargo, check=True, stdout=subprocess.PIPE).stdout.decode()
+    for line in out.splitlines():
+        # The name of a test may stand before it.
+        _, found, row = line.partition(f"row of {table}: ")
+        if found:
+            yield json.loads(row)
+
+
+def paper_starves():
+    both = {}
+    for row in rows_of("paper::", "paper-starves"):
+        both.setdefault((row["guest"], row["what"]), {})[row["mode"]] = row["value"]
+    for (guest, what), modes in sorted(both.items()):
+        yield {"guest": guest, "what": what} | modes
+
+
+def weights():
+    yield from rows_of("noise::a_cpuid_is_light", "weights")
+
+
+def model_errors():
+    folder = os.path.join(TARGET, "evaluation")
+    few = os.path.join("multithreaded-small", "multithreaded-small.json")
+    for bench, file in [("sequential", "sequential.json"), ("io", "io.json"), ("4 vCPUs", few)]:
+        words = [PARATICK, "model", "--from", os.path.join(folder, file), "--format", "json"]
+        said = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+        errors = {}
+        for cell in said["cells"]:
+            if cell["error"] is not None:
+                errors.setdefault(cell["subject"]["mode"], []).append(cell["error"])
+        for mode, those in errors.items():
+            yield {
+                "bench": bench,
+                "mode": mode,
+                "median": round(statistics.median(those), 4),
+                "lowest": round(min(those), 4),
+                "highest": round(max(those), 4),
+                "within_10_percent": sum(abs(error) <= 0.1 for error in those),
+                "cells": len(those),
+            }
+
+
+def hardware_noise():
+    yield from rows_of("exit_record::hardware_noise", "hardware-noise")
+
+
+KERNELS = ["debian:6.1", "debian:6.12", "debian:7.3", "6.12"]
+
+
+def stock():
+    """All of one run each: what works, and not how kernels differ."""
+    for host in KERNELS:
+        for guest in KERNELS:
+            words = ["bench", "quick", "--vcpus", "1", "--workloads", "idle,cpu,sleep"]
+            words += ["--modes", "tickless", "--rounds", "1", "--repeat", "1"]
+            words += ["--kernel", guest, "--host-kernel", host, "--format", "json"]
+            with tempfile.TemporaryDirectory() as folder:
+                words += ["--output", os.path.join(folder, "one.json")]
+                out = subprocess.run([PARATICK, *words], check=True, stdout=subprocess.PIPE).stdout
+            results = json.loads(out)
+            environment = results["environment"]
+            row = {
+                "host": host,
+                "guest": guest,
+                "host_release": environment["host_kernel_version"],
+                "guest_release": environment["kernel_version"],
+                "clock": clock(environment["configuration"]["parallel_clock"]),
+                "exits": {},
+                "by_cause": {},
+            }
+            for cell in results["cells"]:
+                exits = cell["readings"]["exits"]["samples"][0]["exits"]
+                row["exits"][cell["workload"]] = exits["total"]
+                row["by_cause"][cell["workload"]] = exits["by_cause"]
+            yield row
+
+
+def of_noise(said):
+    parts = said["parts"]
+    return {"gaps": len(said["ledger"]["entries"]), "unexplained": said["unexplained_gaps"]} | {
+        "rest_ns": parts["rest"], "all_ns": sum(parts.values())
+    }
+
+
+def of_idle(said):
+    summary = said["summary"]
+    return {"exits": sum(summary["exits"].values()), "unexplained": summary["unexplained"]}
+
+
+def of_timerlat(said):
+    summary = said["summary"]
+    return {"wake_ups": summary["activations"], "doubtful": summary["doubtful"]}
+
+
+def of_halts(said):
+    compared = [vcpu["compared"] for vcpu in said["verified"]]
+    differ = [vcpu for vcpu in said["verified"] if vcpu["difference"]]
+    return {"halts": said["halts"], "compared": sum(compared), "differ": len(differ)}
+
+
+# Of each its words, and what is kept.
+VERBS = {
+    "noise": (["noise", "--time", "2s"], of_noise),
+    "idle": (["idle", "--time", "5s"], of_idle),
+    "timerlat": (["timerlat", "--time", "1s"], of_timerlat),
+    "halts": (["tune", "halt-poll", "--time", "2s"], of_halts),
+}
+
+
+def observed(host, guest, verb):
+    words, kept = VERBS[verb]
+    words = [PARATICK, *words, "--mode", "tickless", "--vcpus", "1", "--format", "json"]
+    words += ["--kernel", guest, "--host-kernel", host]
+    if verb == "halts":
+        # There is none to see where the host does not poll.
+        words += ["--halt-poll", "200000", "--", AGENT, "workload", "sleep", "--work", "200"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode == 0:
+        return kept(json.loads(done.stdout))
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    return {"code": done.returncode, "error": said[-1].removeprefix("error: ") if said else "?"}
+
+
+def matrix():
+    cells = [(host, guest, verb) for host in KERNELS for guest in KERNELS for verb in VERBS]
+    with ThreadPool(2) as pool:
+        found = pool.starmap(observed, cells, chunksize=1)
+    for host in KERNELS:
+        for guest in KERNELS:
+            row = {"host": host, "guest": guest}
+            for cell, of in zip(cells, found):
+                if cell[:2] == (host, guest):
+                    row[cell[2]] = of
+            yield row
+
+
+def clock(parallel):
+    return "parallel" if parallel else "serial"
+
+
+RUNS = {
+    "crossover": crossover,
+    "events": events,
+    "hardware-noise": hardware_noise,
+    "ipis": ipis,
+    "matrix": matrix,
+    "model-errors": model_errors,
+    "paper-starves": paper_starves,
+    "stock": stock,
+    "weights": weights,
+}
+if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())
+began = datetime.datetime.now(datetime.timezone.utc)
 rows = []
-for result, row in KINDS[sys.argv[1]][0](*sys.argv[2:]):
+for row in RUNS[sys.argv[1]]():
     print(json.dumps(row), file=sys.stderr)
     rows.append(row)
 commit = subprocess.run(
     ["git", "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
 )
+clocks = {row.get("clock", clock(sys.argv[1] == "ipis")) for row in rows}
 table = {
     "command": " ".join(["docs/evaluation/runs.py", sys.argv[1]]),
-    "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    "started": began.strftime("%Y-%m-%dT%H:%M:%SZ"),
     "commit": commit.stdout.strip(),
-    "patches": patches(result),
-    "clock": "parallel" if sys.argv[1] == "ipis" else "serial",
+    "patches": patches(),
+    "clock": " and ".join(sorted(clocks)),
     "boots": 1,
     "runs": 1,
 }

@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 35] = [
+const BLOCKS: [Block; 42] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -48,9 +48,16 @@ const BLOCKS: [Block; 35] = [
     ("cross-over-computed", swept::computed_crossover),
     ("cross-over-measured", swept::measured_crossover),
     ("events", swept::events),
-    ("idle-1000", swept::idle),
-    ("clocks-1000", swept::clocks),
+    ("model-errors", swept::model_errors),
+    ("matrix", swept::matrix),
+    ("idle", swept::idle),
+    ("idle-1000", swept::idle_1000),
+    ("idle-modes", swept::idle_modes_250),
+    ("idle-modes-1000", swept::idle_modes_1000),
+    ("clocks", swept::clocks),
+    ("clocks-1000", swept::clocks_1000),
     ("weights", swept::weights),
+    ("hardware-noise", swept::hardware_noise),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
@@ -189,12 +196,7 @@ fn kept(name: &str) -> Kept {
     kept
 }
 
-/// What was kept of benches on and in kernels of Debian's.
-#[derive(serde::Deserialize)]
-struct StockKept {
-    cells: Vec<StockCell>,
-}
-
+/// What was kept of a bench on and in kernels of Debian's.
 #[derive(serde::Deserialize)]
 struct StockCell {
     host: String,
@@ -207,7 +209,7 @@ struct StockCell {
 
 /// Exits of each guest on each host.
 fn stock() -> String {
-    let kept: StockKept = kept::read("stock");
+    let kept = swept::kept::<StockCell>("stock");
     let row = |cell: &StockCell| {
         let clock = if cell.clock == "parallel" { " (parallel clock)" } else { "" };
         let number = |n: u64| count(n as f64).replace(NARROW_SPACE, " ");
@@ -229,8 +231,7 @@ fn stock() -> String {
     let head =
         "| host | guest | idle | sleep | cpu | arm | expiry | host-tick | host-timer | other |\n\
                 |---|---|---|---|---|---|---|---|---|---|";
-    let rows: Vec<String> = kept.cells.iter().map(row).collect();
-    format!("{head}\n{}", rows.join("\n"))
+    swept::with_origin(&kept, table(head, kept.rest.rows.iter().map(row)))
 }
 
 /// Exits by cause with the paper's algorithm, beside others.
@@ -259,31 +260,28 @@ fn paper() -> String {
 
 /// What `tests/boot/paper.rs` printed.
 #[derive(serde::Deserialize)]
-struct Starves {
-    rows: Vec<StarvesRow>,
-}
-
-#[derive(serde::Deserialize)]
 struct StarvesRow {
     guest: String,
     /// What of it, with its unit.
     what: String,
-    /// In `paratick-paper` and in `paratick-ticks`.
+    #[serde(rename = "paratick-paper")]
     paper: f64,
+    #[serde(rename = "paratick-ticks")]
     ticks: f64,
 }
 
 fn paper_starves() -> String {
-    let kept: Starves = kept::read("paper-starves");
+    let kept = swept::kept::<StarvesRow>("paper-starves");
     let said = |n: f64| count(n).replace(NARROW_SPACE, " ");
-    let rows = kept.rows.iter().map(|row| {
+    let mut last = "";
+    let rows = kept.rest.rows.iter().map(|row| {
         let (paper, ticks) = (said(row.paper), said(row.ticks));
-        format!("| {} | {} | **{paper}** | {ticks} |", row.guest, row.what)
+        let guest = if row.guest == last { "" } else { &row.guest };
+        last = &row.guest;
+        format!("| {guest} | {} | {paper} | {ticks} |", row.what)
     });
-    table(
-        "| a guest of one vCPU | | `paratick-paper` | `paratick-ticks` |\n|---|---|---|---|",
-        rows,
-    )
+    let head = "| a guest of one vCPU | | `paratick-paper` | `paratick-ticks` |\n|---|---|---|---|";
+    swept::with_origin(&kept, table(head, rows))
 }
 
 /// A median of exits, as it is kept in `docs/evaluation/tables`.

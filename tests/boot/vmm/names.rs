@@ -20,6 +20,9 @@ const SAVE: &str = "migrate \"exec:tail -c 1000000 | LC_ALL=C grep -aoE \
 const KEEP: &str = "migrate \"exec:cat >/tmp/kept\"";
 const SHOW_SAVED: &str = "sh echo; echo \"saved: $(cat /tmp/saved)\"";
 
+/// How often a guest moves.
+const TIMES: usize = 20;
+
 /// Whether the MSRs of ticks and of exit records were in what QEMU sent after that mark.
 fn saved(said: &str, mark: &str) -> [bool; 2] {
     let (_, after) = said.split_once(&format!("\n== {mark}\n")).expect("a mark");
@@ -140,24 +143,30 @@ fn a_qemu_without_the_names_takes_only_a_guest_that_does_not_use_them() {
     }
 }
 
+/// Steps that move a guest as often, from `a` to `b` and back, each time to a QEMU of this kind.
+fn moves(qemus: &Qemus, argument: &str, to: impl Fn(usize) -> Cpu) -> Vec<String> {
+    let names = ["a", "b"];
+    let mut steps = Vec::new();
+    for time in 0..TIMES {
+        let (from, next) = (names[time % 2], names[(time + 1) % 2]);
+        let incoming = format!("-incoming unix:/tmp/{next}.in");
+        steps.push(format!("start {next} {}", qemus.line(next, to(time), argument, &incoming)));
+        steps.push(format!("monitor {from} migrate unix:/tmp/{next}.in"));
+        steps.push(format!("end {from}"));
+        steps.push(format!("mark {time}"));
+        steps.push(format!("wait {next} 9 late_us"));
+    }
+    steps
+}
+
 #[test]
 #[ignore = "3 minutes"]
 fn a_guest_that_moves_20_times_loses_no_timer_and_keeps_what_it_uses() {
-    const TIMES: usize = 20;
     let qemus = Qemus::new();
     let mut steps: Vec<String> = [TRACE, ONLY_WRITES].map(String::from).into();
     steps.push(format!("start a {}", qemus.line("a", Cpu::Named, "record", "")));
     steps.extend([OLD, "mark begin"].map(String::from));
-    let names = ["a", "b"];
-    for time in 0..TIMES {
-        let (from, to) = (names[time % 2], names[(time + 1) % 2]);
-        let incoming = format!("-incoming unix:/tmp/{to}.in");
-        steps.push(format!("start {to} {}", qemus.line(to, Cpu::Named, "record", &incoming)));
-        steps.push(format!("monitor {from} migrate unix:/tmp/{to}.in"));
-        steps.push(format!("end {from}"));
-        steps.push(format!("mark {time}"));
-        steps.push(format!("wait {to} 9 late_us"));
-    }
+    steps.extend(moves(&qemus, "record", |_| Cpu::Named));
     steps.extend(["monitor a stop".into(), format!("monitor a {SAVE}"), "mark end".into()]);
     steps.extend([SHOW_SAVED, SHOW_TRACE].map(String::from));
     let said = qemus.run(&steps.iter().map(String::as_str).collect::<Vec<_>>());
@@ -169,4 +178,20 @@ fn a_guest_that_moves_20_times_loses_no_timer_and_keeps_what_it_uses() {
     }
     assert_eq!(writes(&said), 0, "the guest had to ask again");
     assert_eq!(saved(&said, "end"), [true, true]);
+}
+
+#[test]
+#[ignore = "3 minutes"]
+fn a_guest_that_moves_20_times_to_hosts_without_ticks_and_back_loses_no_timer() {
+    let qemus = Qemus::new();
+    let mut steps = vec![qemus.start("a", Cpu::Named, ""), OLD.into()];
+    let to = |time: usize| if time.is_multiple_of(2) { Cpu::NO_TICKS } else { Cpu::Named };
+    steps.extend(moves(&qemus, "", to));
+    let said = qemus.run(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+    for time in 0..TIMES {
+        let beats = in_section(&said, &time.to_string());
+        println!("{time}: {beats:?}");
+        loses_no_timer(&beats);
+        has_its_tick(&beats, 200);
+    }
 }
