@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    ipis, kept, papers, schema, swept, would, COLUMNS,
+    idle, ipis, kept, papers, polls, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 42] = [
+const BLOCKS: [Block; 43] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -50,18 +50,19 @@ const BLOCKS: [Block; 42] = [
     ("events", swept::events),
     ("model-errors", swept::model_errors),
     ("matrix", swept::matrix),
-    ("idle", swept::idle),
-    ("idle-1000", swept::idle_1000),
-    ("idle-modes", swept::idle_modes_250),
-    ("idle-modes-1000", swept::idle_modes_1000),
-    ("clocks", swept::clocks),
-    ("clocks-1000", swept::clocks_1000),
+    ("idle", idle::idle),
+    ("idle-1000", idle::idle_1000),
+    ("idle-modes", idle::idle_modes_250),
+    ("idle-modes-1000", idle::idle_modes_1000),
+    ("clocks", idle::clocks),
+    ("clocks-1000", idle::clocks_1000),
     ("weights", swept::weights),
     ("hardware-noise", swept::hardware_noise),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
-    ("polls", polls),
+    ("polls", polls::polls),
+    ("polls-of-programs", polls::of_programs),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -170,27 +171,27 @@ fn programs_and_kernels() -> String {
 }
 
 /// What `scripts/table` keeps of a results file.
-type Kept = kept::Kept<OfBench>;
+pub type Kept = kept::Kept<OfBench>;
 
 #[derive(serde::Deserialize)]
-struct OfBench {
+pub struct OfBench {
     /// Medians, by workload and mode.
-    exits: Medians,
+    pub exits: Medians,
     /// Older files have none of the following.
     #[serde(default)]
-    duration_ns: Medians,
+    pub duration_ns: Medians,
     /// CPU time of the host.
     #[serde(default)]
-    cpu_ns: Medians,
+    pub cpu_ns: Medians,
     #[serde(default)]
-    causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+    pub causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     #[serde(default)]
     ticks_delivered: BTreeMap<String, BTreeMap<String, Option<f64>>>,
 }
 
-type Medians = BTreeMap<String, BTreeMap<String, f64>>;
+pub type Medians = BTreeMap<String, BTreeMap<String, f64>>;
 
-fn kept(name: &str) -> Kept {
+pub fn kept(name: &str) -> Kept {
     let kept: Kept = kept::read(name);
     assert!(kept.command.starts_with("paratick bench "), "{name}: {}", kept.command);
     kept
@@ -289,7 +290,7 @@ pub fn median(table: &str, workload: &str, mode: &str) -> String {
     number(&kept(table), workload, mode)
 }
 
-fn number(kept: &Kept, workload: &str, mode: &str) -> String {
+pub fn number(kept: &Kept, workload: &str, mode: &str) -> String {
     let median = kept.rest.exits.get(workload).and_then(|modes| modes.get(mode));
     let median = median.unwrap_or_else(|| panic!("{workload} {mode}"));
     count(median.round()).replace(NARROW_SPACE, " ")
@@ -352,39 +353,6 @@ fn mix_of_exits() -> String {
     let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
     let lines = "---|".repeat(CAUSES.len() + 4);
     table(&format!("| | mode | exits | {names} | others |\n|{lines}"), rows)
-}
-
-/// Exits, time and CPU time by how long a guest polls at most.
-fn polls() -> String {
-    let all = kept("polls");
-    let mut modes: Vec<_> = all.rest.exits["sleep"].keys().map(String::as_str).collect();
-    let longest = |mode: &str| match mode.split_once("+poll") {
-        None => 0,
-        Some((_, "")) => 200_000,
-        Some((_, "-50k")) => 50_000,
-        Some((_, rest)) => rest.split(':').nth(1).and_then(|ns| ns.parse().ok()).expect("ns"),
-    };
-    modes.sort_by_key(|mode| longest(mode));
-    let change = |of: &Medians, workload: &str, mode: &str| {
-        let ratio = of[workload][mode] / of[workload]["tickless"];
-        paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
-    };
-    let cells = ["pingpong", "barrier", "sleep", "block"]
-        .into_iter()
-        .flat_map(|workload| modes.iter().map(move |mode| (workload, *mode)));
-    let rows = cells.map(|(workload, mode)| {
-        let exits = number(&all, workload, mode);
-        let [time, cpu] =
-            [&all.rest.duration_ns, &all.rest.cpu_ns].map(|figure| change(figure, workload, mode));
-        format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
-    });
-    let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
-    let (clock, date) = (&all.clock, &all.started[..10]);
-    let of = wrapped(&format!(
-        "{} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
-        all.boots, all.commit, all.patches
-    ));
-    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
 }
 
 /// Programs of one file: exits by mode, and `paratick` against the better of the modes without.

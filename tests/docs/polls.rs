@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Guests that poll before they halt, by the settings of their governor.
+
+use crate::generated::{kept, number, table, wrapped, Medians};
+use paratick_view::number::NARROW_SPACE;
+
+/// Exits, time and CPU time by how long a guest polls at most.
+pub fn polls() -> String {
+    let all = kept("polls");
+    let mut modes: Vec<_> = all.rest.exits["sleep"].keys().map(String::as_str).collect();
+    let longest = |mode: &str| match mode.split_once("+poll") {
+        None => 0,
+        Some((_, "")) => 200_000,
+        Some((_, "-50k")) => 50_000,
+        Some((_, rest)) => rest.split(':').nth(1).and_then(|ns| ns.parse().ok()).expect("ns"),
+    };
+    modes.sort_by_key(|mode| longest(mode));
+    let change = |of: &Medians, workload: &str, mode: &str| {
+        let ratio = of[workload][mode] / of[workload]["tickless"];
+        paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
+    };
+    let cells = ["pingpong", "barrier", "sleep", "block"]
+        .into_iter()
+        .flat_map(|workload| modes.iter().map(move |mode| (workload, *mode)));
+    let rows = cells.map(|(workload, mode)| {
+        let exits = number(&all, workload, mode);
+        let [time, cpu] =
+            [&all.rest.duration_ns, &all.rest.cpu_ns].map(|figure| change(figure, workload, mode));
+        format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
+    });
+    let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
+    let (clock, date) = (&all.clock, &all.started[..10]);
+    let of = wrapped(&format!(
+        "{} boots, one run each, {clock} clock; commit {} and series {} on {date}.",
+        all.boots, all.commit, all.patches
+    ));
+    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
+}
+
+/// Programs of the kinds of the article's Graph 4: what polling changes.
+pub fn of_programs() -> String {
+    let all = ["polls-io", "polls-programs"].map(kept);
+    let rows = all.iter().flat_map(|all| {
+        let rest = &all.rest;
+        rest.exits.keys().map(move |workload| {
+            let of = |mode: &str| {
+                let change = |figure: &Medians| {
+                    let ratio = figure[workload][mode] / figure[workload]["tickless"];
+                    paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
+                };
+                let halts = |mode: &str| rest.causes[workload][mode].get("halt").copied();
+                let halts = match (halts(mode), halts("tickless")) {
+                    (Some(with), Some(without)) => {
+                        paratick_view::number::change(with / without).replace(NARROW_SPACE, " ")
+                    }
+                    _ => "–".into(),
+                };
+                let (exits, time) = (change(&rest.exits), change(&rest.duration_ns));
+                format!("{exits} | {halts} | {time} | {}", change(&rest.cpu_ns))
+            };
+            let modes = ["tickless+poll", "tickless+poll-50k"].map(of).join(" | ");
+            format!("| {workload} | {} | {modes} |", number(all, workload, "tickless"))
+        })
+    });
+    let head = "| | exits | +poll: exits | halts | time | CPU time | +poll-50k: exits | halts | \
+                time | CPU time |\n|---|---|---|---|---|---|---|---|---|---|";
+    let rows = table(head, rows);
+    let of = all.map(|all| {
+        let (boots, date) = (all.boots, all.date().to_string());
+        format!("{boots} boots on the {} clock, {} on {date}", all.clock, all.commit)
+    });
+    let of = wrapped(&format!("Of {}; one run each.", of.join(" and ")));
+    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
+}
