@@ -78,6 +78,12 @@ fn files_of_idle_guests_are_shown_together_and_no_others_are() {
     let timers = slopes.iter().find(|slope| slope["cost"] == "vcpu-timers").unwrap();
     assert_eq!((&timers["mode"], &timers["hz"]), (&"periodic".into(), &250.into()));
     assert!((timers["per_guest"]["slope"].as_f64().unwrap() - 250.0).abs() < 1e-6);
+    // A row for each number of guests in each mode.
+    let rows = json["rows"].as_array().unwrap();
+    let is_one = |row: &&serde_json::Value| row["mode"] == "periodic" && row["guests"] == 2;
+    let row = rows.iter().find(is_one).unwrap();
+    let median = row["summary"]["vcpu-timers"]["median"].as_f64().unwrap();
+    assert!((median - 500.0).abs() < 10.0, "{row}");
     let other = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded.json");
     let refused = shown(&[other]).assert().code(2).get_output().clone();
     assert!(String::from_utf8(refused.stderr).unwrap().contains("4 files are too many"));

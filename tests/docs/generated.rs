@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 43] = [
+const BLOCKS: [Block; 44] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -62,6 +62,7 @@ const BLOCKS: [Block; 43] = [
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
     ("polls", polls::polls),
+    ("polls-others", polls::others),
     ("polls-of-programs", polls::of_programs),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),

@@ -4,9 +4,19 @@
 use crate::generated::{kept, number, table, wrapped, Medians};
 use paratick_view::number::NARROW_SPACE;
 
-/// Exits, time and CPU time by how long a guest polls at most.
+/// By how long a guest polls at most.
 pub fn polls() -> String {
-    let all = kept("polls");
+    settings("polls")
+}
+
+/// By the governor's other settings.
+pub fn others() -> String {
+    settings("polls-others")
+}
+
+/// Exits, time and CPU time.
+fn settings(name: &str) -> String {
+    let all = kept(name);
     let mut modes: Vec<_> = all.rest.exits["sleep"].keys().map(String::as_str).collect();
     let longest = |mode: &str| match mode.split_once("+poll") {
         None => 0,
@@ -14,7 +24,7 @@ pub fn polls() -> String {
         Some((_, "-50k")) => 50_000,
         Some((_, rest)) => rest.split(':').nth(1).and_then(|ns| ns.parse().ok()).expect("ns"),
     };
-    modes.sort_by_key(|mode| longest(mode));
+    modes.sort_by_key(|mode| (longest(mode), *mode));
     let change = |of: &Medians, workload: &str, mode: &str| {
         let ratio = of[workload][mode] / of[workload]["tickless"];
         paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
