@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 44] = [
+const BLOCKS: [Block; 46] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -62,6 +62,8 @@ const BLOCKS: [Block; 44] = [
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
     ("polls", polls::polls),
+    ("polling", polls::rules),
+    ("polling-limits", polls::limits),
     ("polls-others", polls::others),
     ("polls-of-programs", polls::of_programs),
     ("papers", papers::counts),
@@ -188,6 +190,17 @@ pub struct OfBench {
     pub causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     #[serde(default)]
     ticks_delivered: BTreeMap<String, BTreeMap<String, Option<f64>>>,
+    /// Of one more run.
+    #[serde(default)]
+    pub halts: BTreeMap<String, BTreeMap<String, Halts>>,
+}
+
+#[derive(serde::Deserialize)]
+pub struct Halts {
+    pub halts: f64,
+    /// How many began with each limit, in ns.
+    pub limits: BTreeMap<u64, f64>,
+    pub switches: f64,
 }
 
 pub type Medians = BTreeMap<String, BTreeMap<String, f64>>;
