@@ -250,3 +250,23 @@ fn top_gives_the_terminal_back() {
     }
     host.shutdown().unwrap();
 }
+
+/// An older file has more in it than a look at nothing, and a full disk takes no count away.
+#[test]
+fn what_was_kept_and_what_was_counted_stay() {
+    compile(SOURCE, VMM);
+    let host = snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap();
+    let nothing = run(&host, "echo older >/tmp/kept; $P exits --for 200ms --save /tmp/kept");
+    assert_eq!(nothing.code, 69, "{}", text(&nothing.stderr));
+    assert_eq!(text(&run(&host, "cat /tmp/kept").stdout), "older\n");
+    let full = run(
+        &host,
+        "mkdir /tmp/full && mount -t tmpfs -o size=4k none /tmp/full && echo older >/tmp/full/kept
+         $VMM 1 3000 --id one 2000 & sleep 0.2; $P exits --for 500ms --save /tmp/full/kept",
+    );
+    let (out, error) = (text(&full.stdout), text(&full.stderr));
+    assert!(full.code == 69 && error.contains("hint: make room there"), "{} {error}", full.code);
+    assert!(out.contains("one (process"), "{out}");
+    assert_eq!(text(&run(&host, "cat /tmp/full/kept").stdout), "older\n");
+    host.shutdown().unwrap();
+}

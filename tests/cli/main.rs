@@ -27,6 +27,7 @@ mod serve;
 mod stdout;
 mod steps;
 mod support;
+mod surprises;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 mod tests_again;

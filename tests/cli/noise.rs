@@ -214,8 +214,8 @@ fn sides_that_do_not_belong_together_are_refused() {
     let [_, damaged] = sides(&damaged, |recording| {
         recording["guest"]["gaps"][3]["ns"] = u64::MAX.into();
     });
-    two(&damaged, &host, "some of its times are none");
-    refused(&["--recording", &damaged], "some of its times are none");
+    two(&damaged, &host, "some of its numbers cannot be");
+    refused(&["--recording", &damaged], "some of its numbers cannot be");
     two(&guest, &guest, "not the two sides of a VM");
     two(RECORDING, &host, "not the two sides of a VM");
     two(&guest, &moved, "where no VM of the host was away");

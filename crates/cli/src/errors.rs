@@ -53,9 +53,9 @@ pub fn not_parsed<C: CommandFactory>(error: &clap::Error) -> ExitCode {
 fn named<C: CommandFactory>(kind: ErrorKind) -> (String, &'static str) {
     let mut command = &C::command();
     let mut words = vec![command.get_name().to_string()];
-    for argument in std::env::args().skip(1) {
+    for argument in std::env::args_os().skip(1) {
         let Some(sub) = command.find_subcommand(&argument) else { break };
-        words.push(argument);
+        words.push(argument.to_string_lossy().into_owned());
         command = sub;
     }
     let lists = match kind {

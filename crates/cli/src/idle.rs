@@ -4,11 +4,11 @@
 use crate::{
     errors::usage,
     input,
-    options::{duration, Format, LabOptions, SideChoice},
+    options::{duration, refuse, Format, LabOptions, SideChoice},
     print::{clear_terminal, errln},
     progress, signals,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args as Arguments;
 use paratick_bench::{
     noise::{check_ran, Sides},
@@ -16,11 +16,11 @@ use paratick_bench::{
 };
 use paratick_core::{
     event::Events,
-    noise::Absence,
+    noise::{Absence, HostNoise},
     units::Nanos,
     wakeups::{
-        advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, Knob, Lateness,
-        Offender, Round, Saving, Summary, Trial,
+        advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, GuestWakeups,
+        Knob, Lateness, Offender, Round, Saving, Summary, Trial,
     },
 };
 use paratick_machine::spec::Clock;
@@ -28,7 +28,8 @@ use paratick_view::{figure, tables::wakeups as tables};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    fmt::Display,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -91,25 +92,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
     args.lab.check_recorded(args.recording.is_some())?;
     if let Some(file) = &args.figure {
-        input::check_writable(file)?;
+        input::check_figure(file)?;
     }
     if let Some(file) = &args.recording {
-        let text = input::text("explain", file, "a file that `paratick idle --save FILE` wrote")?;
-        let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            let hint = "hint: give a file that `paratick idle --save FILE` wrote";
-            input::wrong(
-                "explain",
-                file,
-                format!("it is no recording of wake-ups: {error}\n{hint}"),
-            )
-        })?;
-        // Somebody may have put it together by hand.
-        if let Some(guest) = &mut recorded.guest {
-            guest.events.sort_by_key(|event| event.at_ns);
-        }
+        let recorded = read(file)?;
+        args.check_sides(recorded.host.is_some(), recorded.guest.is_some())?;
         return args.show(&Report::of(&recorded, args));
     }
     let sides = args.side.sides(&args.lab)?;
+    args.check_sides(sides.host, sides.guest)?;
     if args.top {
         return args.top(sides);
     }
@@ -140,7 +131,45 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.show(&report)
 }
 
+/// A file of --save.
+fn read(file: &Path) -> Result<Recorded> {
+    const WHAT: &str = "a file that `paratick idle --save FILE` wrote";
+    let text = input::text("explain", file, WHAT)?;
+    let wrong = |why: &dyn Display| {
+        let why = format!("it is no recording of wake-ups: {why}\nhint: give {WHAT}");
+        input::wrong("explain", file, why)
+    };
+    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    if recorded.host.is_none() && recorded.guest.is_none() {
+        return Err(wrong(&"it has neither a guest's side nor a host's"));
+    }
+    let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
+        && recorded.guest.as_ref().is_none_or(GuestWakeups::is_sound);
+    if !sound {
+        return Err(input::wrong("explain", file, input::DAMAGED));
+    }
+    // Somebody may have put it together by hand.
+    if let Some(guest) = &mut recorded.guest {
+        guest.events.sort_by_key(|event| event.at_ns);
+    }
+    Ok(recorded)
+}
+
 impl Args {
+    fn check_sides(&self, host: bool, guest: bool) -> Result<()> {
+        if !guest {
+            const WHY: &str = "of a host alone, which does not know what wakes a guest";
+            refuse(&["slack", "figure"], WHY)?;
+        }
+        if !self.knobs.is_empty() && !(host && guest) {
+            return Err(usage(
+                "--try predicts exits by what woke a guest, and both sides have to tell\n\
+                 hint: leave --side out, or give --slack alone, of which a guest knows expiries",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_confirm(&self, sides: Sides) -> Result<()> {
         if self.confirm && self.slack.is_none() && self.knobs.is_empty() {
             return Err(usage(
@@ -214,8 +243,7 @@ impl Args {
     fn show(&self, report: &Report) -> Result<ExitCode> {
         if let Some(file) = &self.figure {
             let drawn = figure::wakers(&report.offenders, report.window_ns);
-            paratick_bench::replace(file, drawn.as_bytes())
-                .with_context(|| format!("writing {}", file.display()))?;
+            input::put(file, drawn.as_bytes())?;
             errln!("figure: {}", file.display());
         }
         self.format.print(report, || report.text())?;

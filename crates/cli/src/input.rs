@@ -2,7 +2,7 @@
 //! Files that the user names.
 
 use crate::{errors::usage, print::errln};
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Context, Result};
 use paratick_core::results::{self, Results};
 use serde::Serialize;
 use std::{fmt::Display, path::Path};
@@ -32,11 +32,36 @@ pub fn check_writable(file: &Path) -> Result<()> {
     paratick_bench::check_writable(file).map_err(|error| usage(error.to_string()))
 }
 
+/// Of a recording that cannot be reckoned with.
+pub const DAMAGED: &str = "it is damaged: some of its numbers cannot be\nhint: record again";
+
+/// A figure replaces a figure, and nothing else.
+pub fn check_figure(file: &Path) -> Result<()> {
+    check_writable(file)?;
+    match std::fs::read(file) {
+        Ok(there) if !there.is_empty() && !there.starts_with(b"<svg") => Err(usage(format!(
+            "cannot draw to {}: it exists and is no figure\n\
+             hint: name another file with --figure, such as figure.svg",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file that the user has named, or leaves the one that is there.
+pub fn put(file: &Path, bytes: &[u8]) -> Result<()> {
+    paratick_bench::replace(file, bytes).map_err(|error| {
+        anyhow!(
+            "cannot write {}: {error:#}\nhint: make room there, or name another file",
+            file.display()
+        )
+    })
+}
+
 /// Writes a recording where `--save` says.
 pub fn keep(file: &Path, recorded: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(recorded).context("a recording is plain data")?;
-    paratick_bench::replace(file, text.as_bytes())
-        .with_context(|| format!("keeping {}", file.display()))?;
+    put(file, text.as_bytes())?;
     errln!("recording: {}", file.display());
     Ok(())
 }

@@ -4,7 +4,7 @@
 use crate::{
     errors::usage,
     input,
-    options::{duration, number, Format, LabOptions, SideChoice},
+    options::{duration, number, refuse, Format, LabOptions, SideChoice},
     progress, signals,
 };
 use anyhow::{bail, Result};
@@ -63,6 +63,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
     args.lab.check_recorded(args.recording.is_some())?;
+    if args.format.is_json() {
+        refuse(&["worst"], "with --format json, which has all activations")?;
+    }
     if let Some(file) = &args.recording {
         let hint = "a file that `paratick timerlat --save FILE` wrote";
         let text = input::text("explain", file, hint)?;
@@ -70,6 +73,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let what = format!("it is no recording of latency: {error}\nhint: give {hint}");
             input::wrong("explain", file, what)
         })?;
+        if !recorded.guest.is_sound() {
+            return Err(input::wrong("explain", file, input::DAMAGED));
+        }
         return args.show(&recorded);
     }
     let sides = args.side.sides(&args.lab)?;

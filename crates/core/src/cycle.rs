@@ -7,8 +7,9 @@ use crate::{
     reason,
     stats::Summary,
 };
-use serde::{Deserialize, Serialize};
+use serde::{de::Error, Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use strum::VariantNames;
 
 /// One idle cycle of one vCPU, chosen from all that were traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,7 @@ pub struct Chosen {
     /// The chosen cycle, in the order of time.
     ///
     /// From the halt's exit, at 0, to the moment before the next halt's, which is an `end`.
+    #[serde(deserialize_with = "known")]
     pub events: Vec<Event>,
     /// Whole cycles in the trace.
     pub cycles: u32,
@@ -56,6 +58,14 @@ pub struct Chosen {
     pub exits_per_cycle: Summary,
     /// Mean exits of a cycle, over all cycles.
     pub exits_by_cause: BTreeMap<Cause, f64>,
+}
+
+/// Later versions may have further kinds of events.
+fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Event>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?.into_iter();
+    let known = all
+        .filter(|event| event["kind"].as_str().is_none_or(|kind| What::VARIANTS.contains(&kind)));
+    known.map(|event| serde_json::from_value(event).map_err(D::Error::custom)).collect()
 }
 
 /// An event of the cycle.
@@ -68,9 +78,10 @@ pub struct Event {
     pub what: What,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::VariantNames)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum What {
     /// An exit.
     Exit {
@@ -273,6 +284,24 @@ mod tests {
                 {"median": 1, "low": 1, "high": 1, "samples": 1, "method": "range"}}"#;
         let chosen = Chosen { events, ..serde_json::from_str(text).unwrap() };
         Traced { chosen, writes_before: 1, writes: 4 }
+    }
+
+    #[test]
+    fn kinds_of_events_that_are_not_known_are_ignored() {
+        let later = r#"{"events": [{"t_ns": 0, "kind": "newkind", "x": 1}, {"t_ns": 7, "kind": "notick",
+            "what": "pending"}]}"#;
+        #[derive(Deserialize)]
+        struct Those {
+            #[serde(deserialize_with = "known")]
+            events: Vec<Event>,
+        }
+        let those: Those = serde_json::from_str(later).unwrap();
+        assert_eq!(
+            those.events,
+            [Event { t_ns: 7, what: What::NoTick { what: "pending".into() } }]
+        );
+        let damaged = r#"{"events": [{"t_ns": 0, "kind": "notick"}]}"#;
+        assert!(serde_json::from_str::<Those>(damaged).is_err());
     }
 
     #[test]

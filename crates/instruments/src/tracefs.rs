@@ -31,6 +31,13 @@ impl Tracefs {
             find()
         };
         let place = find().or_else(mounted);
+        let denied = || {
+            let read = std::fs::read_dir(PLACES[0]);
+            read.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+        };
+        if place.is_none() && denied() {
+            bail!("{} may not be read by this user\nhint: be root", PLACES[0]);
+        }
         Ok(Tracefs(place.map(PathBuf::from).context(
             "there is no tracefs, and none can be mounted at /sys/kernel/tracing\n\
              hint: be root, on a kernel with CONFIG_FTRACE",

@@ -19,6 +19,7 @@ use paratick_view::tables::observed as tables;
 use screen::Ended;
 use serde::Serialize;
 use std::{
+    collections::BTreeSet,
     io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -124,18 +125,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             look(&mut watch, time, &leaving)?
         }
     };
-    if let Some(file) = &args.save {
-        input::keep(file, &seen)?;
+    // An older file has more in it than this.
+    if seen.vms.is_empty() && !args.top {
+        check_told(&watch, &seen)?;
     }
+    // A disk that is full does not take away what was counted.
+    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &seen));
     if args.top {
-        return Ok(ended.code());
+        return kept.map(|()| ended.code());
     }
     check_told(&watch, &seen)?;
     match before {
         Some(before) => args.show_change(&before, &seen)?,
         None => args.show(&seen)?,
     }
-    Ok(ended.code())
+    kept.map(|()| ended.code())
 }
 
 fn read(file: &Path) -> Result<Observed> {
@@ -192,6 +196,16 @@ impl Args {
             }
         }
         seen.vms.retain(|vm| self.vm.is_empty() || self.vm.contains(&vm.name));
+        let there: BTreeSet<u32> =
+            seen.vms.iter().flat_map(|vm| &vm.exits).map(|one| one.vcpu).collect();
+        if let Some(missing) = self.vcpu.iter().find(|vcpu| !there.contains(vcpu)) {
+            let there: Vec<String> = there.iter().map(u32::to_string).collect();
+            return Err(usage(format!(
+                "no vCPU {missing} made an exit in {}\nhint: give --vcpu {}",
+                file.display(),
+                there.join(", or ")
+            )));
+        }
         for vm in &mut seen.vms {
             vm.exits.retain(|one| self.vcpu.is_empty() || self.vcpu.contains(&one.vcpu));
         }

@@ -30,6 +30,7 @@ use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
 use paratick_view::{noise_html, rtla};
 use report::Report;
 use std::{
+    fmt::Display,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -117,6 +118,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     signals::watch()?;
     args.lab.check_recorded(!args.recording.is_empty())?;
     if !args.recording.is_empty() {
+        refuse(&["windows"], "with --recording: it is one window")?;
         let recorded = args.read()?;
         args.check_gaps(recorded.guest.is_some())?;
         args.check_figure(recorded.guest.is_some() && recorded.joined().is_some())?;
@@ -146,15 +148,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// A file of --save.
 fn read(file: &Path) -> Result<Recorded> {
     let text = input::text("explain", file, "a file that `paratick noise --save FILE` wrote")?;
-    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
+    let wrong = |why: &dyn Display| {
         let hint = "hint: give a file that `paratick noise --save FILE` wrote";
-        input::wrong("explain", file, format!("it is no recording of noise: {error}\n{hint}"))
-    })?;
+        input::wrong("explain", file, format!("it is no recording of noise: {why}\n{hint}"))
+    };
+    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    if recorded.host.is_none() && recorded.guest.is_none() {
+        return Err(wrong(&"it has neither a guest's side nor a host's"));
+    }
     let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
         && recorded.guest.as_ref().is_none_or(GuestNoise::is_sound);
     if !sound {
-        let why = "it is damaged: some of its times are none\nhint: record again";
-        return Err(input::wrong("explain", file, why));
+        return Err(input::wrong("explain", file, input::DAMAGED));
     }
     // Older recordings do not say which exits are those of ticks.
     if let Some(host) = &mut recorded.host {
@@ -222,6 +227,12 @@ impl Args {
         if !guest {
             let why = "where no guest is asked: only who samples there finds gaps";
             refuse(&["above", "gaps", "sampler"], why)?;
+        }
+        if self.format.is_json() {
+            refuse(&["above", "gaps"], "with --format json, which has all gaps")?;
+        }
+        if self.rtla.is_some() {
+            refuse(&["above", "gaps"], "with --rtla: its tables have all gaps")?;
         }
         let wanted = [("--budget", self.budget.is_some()), ("--rtla", self.rtla.is_some())];
         match wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {

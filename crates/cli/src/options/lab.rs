@@ -172,8 +172,12 @@ impl LabOptions {
             refuse(&["host", "host_kernel", "host_cpus"], WHY)?;
             refuse(OF_A_BOOT, WHY)?;
             refuse(OF_A_GUEST, WHY)?;
+            refuse(&["timeout"], WHY)?;
             return match self.host.settings.given() {
-                true => Err(usage(format!("settings of the host have no effect {WHY}"))),
+                true => Err(usage(format!(
+                    "settings of the host have no effect {WHY}\n\
+                     hint: omit --halt-poll and the like"
+                ))),
                 false => Ok(()),
             };
         }

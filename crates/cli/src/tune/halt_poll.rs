@@ -94,6 +94,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     options.check_vms()?;
     if let Some(file) = &options.recording {
         const WHAT: &str = "a file that `paratick tune halt-poll --save FILE` wrote";
+        refuse(&["side"], "with --recording, which knows whose halts it has")?;
+        if !options.command.is_empty() {
+            return Err(usage(
+                "a command has no effect with --recording: nothing is recorded\nhint: omit it",
+            ));
+        }
         let text = input::text("replay", file, WHAT)?;
         let halts: Halts = serde_json::from_str(&text).map_err(|error| {
             let hint = format!("hint: give {WHAT}");
@@ -169,6 +175,7 @@ impl Options {
             return Ok(halts);
         }
         let mut there: Vec<u32> = halts.vcpus.iter().filter_map(|vcpu| vcpu.process).collect();
+        there.sort_unstable();
         there.dedup();
         if let Some(missing) = self.vm.iter().find(|vm| !there.contains(vm)) {
             let there: Vec<String> = there.iter().map(|vm| format!("--vm {vm}")).collect();

@@ -3,7 +3,7 @@
 
 use crate::{
     cause::Cause,
-    noise::{Clock, TscOffset},
+    noise::{is_time, Clock, TscOffset},
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,15 @@ pub struct GuestLatency {
 }
 
 impl GuestLatency {
+    /// Whether all its times are times: nothing else can be reckoned with.
+    pub fn is_sound(&self) -> bool {
+        let mut times = self
+            .activations
+            .iter()
+            .flat_map(|one| [one.irq_ns, one.thread_ns].map(|ns| (one.deadline_ns, ns)));
+        self.clock.is_sound() && self.begin_ns <= self.end_ns && times.all(is_time)
+    }
+
     /// Only what was due in `ns` from `skip_ns` after the beginning on.
     pub fn cut(mut self, skip_ns: u64, ns: u64) -> GuestLatency {
         self.begin_ns = self.begin_ns.saturating_add(skip_ns).min(self.end_ns);

@@ -193,7 +193,7 @@ impl<'a> Path<'a> {
             number: one.number,
             deadline_ns: one.deadline_ns,
             via: one.via,
-            irq_ns: one.irq_ns,
+            irq_ns: (irq - deadline) as u64,
             thread_ns: one.thread_ns,
             parts: Parts {
                 timer: (handler - deadline) as u64,

@@ -23,6 +23,7 @@ pub use ledger::{ledger, Edges, Entry, Event, Ledger};
 pub use pair::{pair, Unpaired};
 pub use parts::{Exits, Parts, Told};
 pub use rank::{by_source, host_sources, Place, Rank, Source};
+pub(crate) use recording::is_time;
 pub use recording::{
     Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, Sampler, SamplingProgram,
     TscOffset, OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,

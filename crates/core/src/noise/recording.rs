@@ -65,10 +65,20 @@ pub struct Audit {
 }
 
 impl HostNoise {
-    /// Whether all its times are times: nothing else can be reckoned with.
+    /// Whether all its times are times, and an absence's states no longer than the absence: nothing
+    /// else can be reckoned with.
     pub fn is_sound(&self) -> bool {
-        let mut absences = self.absences.iter().map(|one| (one.begin_ns, one.ns));
-        self.clock.is_sound() && absences.all(is_time)
+        let mut absences = self.absences.iter();
+        let is_whole = |one: &Absence| {
+            let states =
+                [one.kvm_ns, one.vmm_ns, one.blocked_ns, one.waited_ns, one.interrupted_ns];
+            states
+                .iter()
+                .try_fold(0u64, |sum, ns| sum.checked_add(*ns))
+                .is_some_and(|sum| sum <= one.ns)
+        };
+        self.clock.is_sound()
+            && absences.all(|one| is_time((one.begin_ns, one.ns)) && is_whole(one))
     }
 
     /// Why it is not all that there was.
@@ -175,7 +185,10 @@ impl GuestNoise {
         let within = self.gaps.iter().flat_map(|gap| &gap.disturbances);
         let within = within.map(|one| Some((one.begin_ns, one.end_ns.checked_sub(one.begin_ns)?)));
         let mut all = gaps.chain(within).chain([end]);
-        self.clock.is_sound() && all.all(|time| time.is_some_and(is_time))
+        let fits = |gap: &Gap| end.is_some_and(|(_, ns)| gap.ns <= ns);
+        self.clock.is_sound()
+            && all.all(|time| time.is_some_and(is_time))
+            && self.gaps.iter().all(fits)
     }
 
     /// Only what began in `ns` from `skip_ns` after the beginning on: whoever starts and ends a
@@ -213,7 +226,7 @@ pub struct SamplingProgram {
 }
 
 /// Less than a century after the beginning of its clock.
-fn is_time((begin_ns, ns): (u64, u64)) -> bool {
+pub(crate) fn is_time((begin_ns, ns): (u64, u64)) -> bool {
     begin_ns.checked_add(ns).is_some_and(|end| end < 1 << 61)
 }
 

@@ -41,11 +41,12 @@ type Side<'a> = BTreeMap<&'a str, Vec<&'a Vm>>;
 
 impl Change {
     pub fn of(before: &Observed, after: &Observed) -> Change {
-        let (before, after) = (by_name(before), by_name(after));
-        let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+        let sides = [before, after].map(|seen| (seen.ns, by_name(seen)));
+        let names: BTreeSet<&str> =
+            sides.iter().flat_map(|(_, side)| side.keys().copied()).collect();
         let vms = names.into_iter().map(|name| {
-            let sides = [&before, &after].map(|side| side.get(name).map_or(&[][..], Vec::as_slice));
-            VmChange { name: name.into(), causes: causes(sides) }
+            let [before, after] = sides.each_ref().map(|(ns, side)| those(*ns, side, name));
+            VmChange { name: name.into(), causes: causes([&before, &after]) }
         });
         Change { schema: "paratick-exits-change/1", vms: vms.collect() }
     }
@@ -59,16 +60,25 @@ fn by_name(seen: &Observed) -> Side<'_> {
     side
 }
 
-fn causes([before, after]: [&[&Vm]; 2]) -> Vec<CauseChange> {
-    let exits = before.iter().chain(after).flat_map(|vm| &vm.exits);
+/// VMs of one name, and how long they ran together.
+type Those<'a> = (u64, Vec<&'a Vm>);
+
+fn those<'a>(ns: u64, side: &Side<'a>, name: &str) -> Those<'a> {
+    let vms = side.get(name).cloned().unwrap_or_default();
+    // Each after the other, or at the same time: never longer than it was looked.
+    (vms.iter().map(|vm| vm.ns).sum::<u64>().min(ns).max(1), vms)
+}
+
+fn causes([before, after]: [&Those; 2]) -> Vec<CauseChange> {
+    let exits = before.1.iter().chain(&after.1).flat_map(|vm| &vm.exits);
     let causes: BTreeSet<Cause> = exits.map(|exits| exits.kind.cause).collect();
     let causes = causes.into_iter().map(Some).chain([None]);
     let row = |cause| CauseChange { cause, before: rate(before, cause), after: rate(after, cause) };
     causes.map(row).collect()
 }
 
-fn rate(vms: &[&Vm], cause: Option<Cause>) -> Option<Rate> {
-    let ns = vms.iter().map(|vm| vm.ns).sum::<u64>().max(1) as f64;
+fn rate((ns, vms): &Those, cause: Option<Cause>) -> Option<Rate> {
+    let ns = *ns as f64;
     let exits = vms.iter().flat_map(|vm| &vm.exits);
     let spent = sum(exits.filter(|exits| cause.is_none_or(|cause| exits.kind.cause == cause)));
     (!vms.is_empty()).then(|| Rate {
@@ -89,7 +99,9 @@ mod tests {
         let arm = |count| exits(0, Cause::Arm, "TSC_DEADLINE", count);
         let before = observed(vec![vm("web", 7, vec![arm(20)]), vm("old", 8, vec![arm(1)])]);
         let halt = exits(0, Cause::Halt, "hlt", 4);
-        let after = observed(vec![vm("web", 9, vec![arm(30)]), vm("web", 10, vec![arm(10), halt])]);
+        let mut after =
+            observed(vec![vm("web", 9, vec![arm(30)]), vm("web", 10, vec![arm(10), halt])]);
+        after.ns = 4_000_000_000;
         let change = Change::of(&before, &after);
         let names: Vec<&str> = change.vms.iter().map(|vm| vm.name.as_str()).collect();
         assert_eq!(names, ["old", "web"]);
@@ -106,5 +118,16 @@ mod tests {
                 (None, Some(10.0), Some(11.0)),
             ]
         );
+    }
+
+    #[test]
+    fn vms_of_one_name_that_run_at_once_are_added() {
+        let arm = |count| exits(0, Cause::Arm, "TSC_DEADLINE", count);
+        let before = observed(vec![vm("web", 7, vec![arm(20)])]);
+        let after = observed(vec![vm("web", 7, vec![arm(20)]), vm("web", 8, vec![arm(20)])]);
+        let change = Change::of(&before, &after);
+        let [arms, _all] = &change.vms[0].causes[..] else { panic!("{change:?}") };
+        let rates = [arms.before, arms.after].map(|rate| rate.unwrap().exits_per_second);
+        assert_eq!(rates, [10.0, 20.0]);
     }
 }

@@ -16,18 +16,20 @@ pub struct Row<'a> {
     reason: &'a str,
     about: Option<&'a str>,
     exits: u64,
-    exits_per_second: f64,
+    /// None where no time passed.
+    exits_per_second: Option<f64>,
     /// KVM, VMM and interrupts, as a share of one CPU.
     /// None of a recording that does not tell.
     cpu: Option<f64>,
     mean_ns: Option<u64>,
     /// The end of a bucket; none where the last one has no end.
     p99_at_most_ns: Option<u64>,
-    kvm_ns: u64,
-    vmm_ns: u64,
-    interrupts_ns: u64,
-    blocked_ns: u64,
-    steal_ns: u64,
+    /// None, as the next four, of a recording that does not tell.
+    kvm_ns: Option<u64>,
+    vmm_ns: Option<u64>,
+    interrupts_ns: Option<u64>,
+    blocked_ns: Option<u64>,
+    steal_ns: Option<u64>,
     unplaced_ns: u64,
 }
 
@@ -56,6 +58,7 @@ const COLUMNS: [&str; 19] = [
 
 impl Row<'_> {
     fn of<'a>(vm: &'a Vm, Exits { vcpu, kind, spent }: &'a Exits) -> Row<'a> {
+        let placed = |ns: u64| spent.is_placed().then_some(ns);
         Row {
             vm: &vm.name,
             process: vm.process,
@@ -66,18 +69,18 @@ impl Row<'_> {
             reason: &kind.reason,
             about: kind.about.as_deref(),
             exits: spent.count,
-            exits_per_second: vm.per_second(spent.count),
+            exits_per_second: (vm.ns > 0).then(|| vm.per_second(spent.count)),
             cpu: spent.is_placed().then(|| vm.share(spent.cpu_ns())),
             mean_ns: spent.mean_ns(),
             p99_at_most_ns: match spent.at_most(0.99) {
                 Some(Bound::AtMost(ns)) => Some(ns),
                 Some(Bound::Above(_)) | None => None,
             },
-            kvm_ns: spent.kvm_ns,
-            vmm_ns: spent.vmm_ns,
-            interrupts_ns: spent.interrupts_ns,
-            blocked_ns: spent.blocked_ns,
-            steal_ns: spent.steal_ns,
+            kvm_ns: placed(spent.kvm_ns),
+            vmm_ns: placed(spent.vmm_ns),
+            interrupts_ns: placed(spent.interrupts_ns),
+            blocked_ns: placed(spent.blocked_ns),
+            steal_ns: placed(spent.steal_ns),
             unplaced_ns: spent.unplaced_ns,
         }
     }

@@ -7,6 +7,7 @@ use super::{
     recording::{Class, GuestWakeups, Irq, Jiffies, What},
     rounds::{exits, Round, Source},
 };
+use std::collections::BTreeMap;
 
 /// What a timer becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,8 +48,8 @@ pub fn left_if_moved(
     let sum = |of: &[&Round]| of.iter().flat_map(|round| round.exits.values()).sum::<u64>() as f64;
 
     let (mut fires, mut before) = (0, 0);
-    let mut wakes: Vec<Vec<u64>> = Vec::new();
-    for cpu in 0..guest.cpus {
+    let mut wakes: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for cpu in guest.numbers() {
         let its: Vec<&Round> = rounds.iter().filter(|round| round.cpu == cpu).collect();
         let times: Vec<u64> =
             its.iter().flat_map(|round| (0..expiries(round)).map(|_| round.woke_ns)).collect();
@@ -59,7 +60,10 @@ pub fn left_if_moved(
             Some(jiffies) => rounded(&times, &ticks, jiffies, cpu, guest.end_ns),
         };
         fires += fired;
-        wakes.push(woken);
+        wakes.insert(cpu, woken);
+    }
+    if before == 0 {
+        return None;
     }
     let ended: Vec<&Round> = rounds.iter().filter(ends).collect();
     let woken = ended.iter().filter(|round| !round.goes_on).count();
@@ -73,7 +77,7 @@ pub fn left_if_moved(
         rounds.iter().filter(|round| round.passed_on && !round.goes_on && !of(round)).collect();
     let a_kick = if kicked.is_empty() { a_wake_up } else { each(sum(&kicked), kicked.len()) };
     let left = exits(rounds) as f64 - sum(&ended) - sum(&passed)
-        + (wakes.iter().flatten().count() as f64 + more.wakes) * a_wake_up
+        + (wakes.values().flatten().count() as f64 + more.wakes) * a_wake_up
         + fires as f64 * each(sum(&passed), before as usize)
         + more.kicks * (1.0 + a_kick);
     Some(left)
@@ -216,6 +220,7 @@ mod tests {
             begin_ns: 0,
             end_ns: 2 * SECOND,
             cpus: 1,
+            online: Vec::new(),
             jiffies: Some(JIFFIES),
             events: times.iter().map(expiry).collect(),
         };

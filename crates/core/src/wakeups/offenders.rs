@@ -139,7 +139,7 @@ pub fn summary(guest: &GuestWakeups, rounds: &[Round]) -> Summary {
     let mut interrupts = BTreeMap::new();
     let (mut idle_entries, mut idle_ns) = (0, 0);
     let window = guest.begin_ns..guest.end_ns;
-    for cpu in 0..guest.cpus {
+    for cpu in guest.numbers() {
         let its = guest.events.iter().filter(|event| event.cpu == cpu);
         let mut idle_since = None;
         for event in its.filter(|event| window.contains(&event.at_ns)) {
@@ -167,7 +167,7 @@ pub fn summary(guest: &GuestWakeups, rounds: &[Round]) -> Summary {
     let unknown = rounds.iter().filter(|round| round.source == Source::Nothing);
     Summary {
         window_ns: window.end - window.start,
-        cpus: guest.cpus,
+        cpus: guest.numbers().len() as u32,
         interrupts,
         timer_events: rounds.iter().map(|round| round.timers.len() as u64).sum(),
         idle_entries,

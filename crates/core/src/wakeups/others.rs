@@ -23,9 +23,9 @@ pub struct Needed {
 /// When CPUs are awake.
 struct Awake {
     /// From when to when, for each CPU.
-    spans: Vec<BTreeMap<u64, u64>>,
+    spans: BTreeMap<u32, BTreeMap<u64, u64>>,
     /// The same of rounds that are gone.
-    gone: Vec<BTreeMap<u64, u64>>,
+    gone: BTreeMap<u32, BTreeMap<u64, u64>>,
     /// For how long one is that has nothing to do.
     shortly_ns: u64,
 }
@@ -39,7 +39,7 @@ pub fn needed(
     rounds: &[Round],
     stays: &dyn Fn(&Round) -> bool,
     function: &str,
-    more: &[Vec<u64>],
+    more: &BTreeMap<u32, Vec<u64>>,
 ) -> Needed {
     let mut awake = Awake::of(guest, rounds, stays, more);
     let mut needed = Needed::default();
@@ -66,7 +66,7 @@ pub fn needed(
             {
                 let at = event.at_ns;
                 let woken: Vec<u32> =
-                    (0..guest.cpus).filter(|cpu| awake.expires(*cpu, at)).collect();
+                    guest.numbers().into_iter().filter(|cpu| awake.expires(*cpu, at)).collect();
                 if woken.is_empty() {
                     continue;
                 }
@@ -99,7 +99,7 @@ fn expire_elsewhere(guest: &GuestWakeups) -> bool {
 fn before(
     guest: &GuestWakeups,
     function: &str,
-    more: &[Vec<u64>],
+    more: &BTreeMap<u32, Vec<u64>>,
     cpu: u32,
     at: u64,
     due: u64,
@@ -114,7 +114,7 @@ fn before(
         }
         _ => false,
     };
-    let mine = more.get(cpu as usize).map_or(&[][..], |times| times);
+    let mine = more.get(&cpu).map_or(&[][..], |times| times);
     until.any(|event| event.cpu == cpu && pinned(&event.what))
         || mine.iter().any(|wakes| (at + 1..due).contains(wakes))
 }
@@ -124,9 +124,10 @@ impl Awake {
         guest: &GuestWakeups,
         rounds: &[Round],
         stays: &dyn Fn(&Round) -> bool,
-        more: &[Vec<u64>],
+        more: &BTreeMap<u32, Vec<u64>>,
     ) -> Awake {
-        let mut spans = vec![BTreeMap::new(); guest.cpus as usize];
+        let mut spans: BTreeMap<u32, BTreeMap<u64, u64>> =
+            guest.numbers().into_iter().map(|cpu| (cpu, BTreeMap::new())).collect();
         let mut gone = spans.clone();
         for round in rounds {
             let from = guest.events.partition_point(|event| event.at_ns < round.woke_ns);
@@ -134,39 +135,40 @@ impl Awake {
             let idle = within.filter(|event| event.cpu == round.cpu && event.what == What::Idle);
             let idle = idle.last().map_or(round.end_ns, |event| event.at_ns);
             let of = if stays(round) { &mut spans } else { &mut gone };
-            of[round.cpu as usize].insert(round.woke_ns, idle);
+            of.entry(round.cpu).or_default().insert(round.woke_ns, idle);
         }
         let mut short: Vec<u64> =
-            gone.iter().flatten().map(|(woke, idle)| idle.saturating_sub(*woke)).collect();
+            gone.values().flatten().map(|(woke, idle)| idle.saturating_sub(*woke)).collect();
         short.sort_unstable();
         let shortly_ns = short.get(short.len() / 2).copied().unwrap_or(0);
         let mut awake = Awake { spans, gone, shortly_ns };
-        for (cpu, times) in more.iter().enumerate() {
-            times.iter().for_each(|at| awake.wake(cpu as u32, *at));
+        for (cpu, times) in more {
+            times.iter().for_each(|at| awake.wake(*cpu, *at));
         }
         awake
     }
 
     fn wake(&mut self, cpu: u32, at: u64) {
-        self.spans[cpu as usize].entry(at).or_insert(at + self.shortly_ns);
+        let spans = self.spans.entry(cpu).or_default();
+        spans.entry(at).or_insert(at.saturating_add(self.shortly_ns));
     }
 
     /// The last time that it was awake, or is.
     fn last(&self, cpu: u32, at: u64) -> Option<(u64, u64)> {
-        let span = self.spans[cpu as usize].range(..=at).next_back()?;
+        let span = self.spans.get(&cpu)?.range(..=at).next_back()?;
         Some((*span.0, *span.1))
     }
 
     /// By a round that is gone.
     fn was_woken(&self, cpu: u32, from: u64, until: u64) -> bool {
-        let before = self.gone[cpu as usize].range(..until).next_back();
+        let before = self.gone.get(&cpu).and_then(|gone| gone.range(..until).next_back());
         before.is_some_and(|(_, idle)| *idle > from)
     }
 
     /// The last round of a CPU is gone.
     fn sleeps_longer(&self, at: u64) -> bool {
         let last = |spans: &BTreeMap<u64, u64>| spans.range(..=at).next_back().map(|one| *one.0);
-        self.gone.iter().zip(&self.spans).any(|(gone, spans)| last(gone) > last(spans))
+        self.gone.values().zip(self.spans.values()).any(|(gone, spans)| last(gone) > last(spans))
     }
 
     fn sleeps(&self, cpu: u32, at: u64) -> bool {
@@ -175,7 +177,7 @@ impl Awake {
 
     fn woke_just_before(&self, cpu: u32, at: u64) -> bool {
         let around = at.saturating_sub(AT_ONCE_NS)..at + AT_ONCE_NS;
-        self.spans[cpu as usize].range(around).next().is_some()
+        self.spans.get(&cpu).is_some_and(|spans| spans.range(around).next().is_some())
     }
 
     /// Whoever became idle last looks after the timers of all.  Who had been the last before does
@@ -183,8 +185,8 @@ impl Awake {
     fn expires(&self, cpu: u32, at: u64) -> bool {
         let before = at.saturating_sub(AT_ONCE_NS);
         let Some((_, idle)) = self.last(cpu, before) else { return false };
-        let all = 0..self.spans.len() as u32;
-        idle > before || all.filter(|other| *other != cpu).all(|other| self.sleeps(other, idle))
+        let mut others = self.spans.keys().filter(|other| **other != cpu);
+        idle > before || others.all(|other| self.sleeps(*other, idle))
     }
 }
 
@@ -240,6 +242,7 @@ mod tests {
             begin_ns: 0,
             end_ns: END,
             cpus: 2,
+            online: Vec::new(),
             jiffies: Some(Jiffies { hz: 250, second_ns: 0 }),
             events,
         };
@@ -254,9 +257,12 @@ mod tests {
     }
 
     /// If no timer called `mine` woke a CPU.
-    fn without_mine((guest, rounds): (GuestWakeups, Vec<Round>), more: &[Vec<u64>]) -> Needed {
+    fn without_mine(
+        (guest, rounds): (GuestWakeups, Vec<Round>),
+        more: &[(u32, Vec<u64>)],
+    ) -> Needed {
         let stays = |round: &Round| round.timers.iter().all(|timer| timer.function != "mine");
-        needed(&guest, &rounds, &stays, "mine", more)
+        needed(&guest, &rounds, &stays, "mine", &more.iter().cloned().collect())
     }
 
     fn kicks(kicks: f64) -> Needed {
@@ -290,7 +296,7 @@ mod tests {
         let ipi = [set.clone(), What::Ipi { to: 1 }];
         assert_eq!(without_mine(awake_once(&ipi, "set", 598), &[]), kicks(0.0));
         // Rounded to half a second, which is before.
-        let more = [Vec::new(), vec![500 * MS]];
+        let more = [(1, vec![500 * MS])];
         assert_eq!(
             without_mine(awake_once(std::slice::from_ref(&set), "set", 598), &more),
             kicks(0.0)
@@ -336,7 +342,7 @@ mod tests {
             let all: Vec<(u32, u64, &[What])> =
                 all.iter().map(|((cpu, at), kind)| (*cpu, at * 10, &whats[*kind][..])).collect();
             let (guest, rounds) = recorded(&all);
-            let found = needed(&guest, &rounds, &|_| true, "", &[]);
+            let found = needed(&guest, &rounds, &|_| true, "", &BTreeMap::new());
             prop_assert_eq!(found, Needed::default());
         }
 

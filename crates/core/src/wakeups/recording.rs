@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was recorded of wake-ups, in a guest.
 
-use crate::noise::Clock;
+use crate::noise::{is_time, Clock};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What wakes the CPUs of a guest, as its kernel saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,11 +13,48 @@ pub struct GuestWakeups {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub cpus: u32,
+    /// Their numbers; empty in older recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub online: Vec<u32>,
     /// None where no timer of the wheel expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jiffies: Option<Jiffies>,
     /// In the order of time.
     pub events: Vec<Event>,
+}
+
+/// Linux has no more.
+const MAX_CPUS: u32 = 8192;
+
+impl GuestWakeups {
+    /// The numbers of all CPUs that were online.  Some between them may not have been.
+    pub fn numbers(&self) -> BTreeSet<u32> {
+        let seen = self.events.iter().map(|event| event.cpu);
+        let known = self.online.iter().copied();
+        if self.online.is_empty() && self.events.iter().all(|event| event.cpu < self.cpus) {
+            return (0..self.cpus).collect();
+        }
+        known.chain(seen).collect()
+    }
+
+    /// Whether it can have been recorded: no times and no CPUs that there cannot be.
+    pub fn is_sound(&self) -> bool {
+        let others = |what: &What| match what {
+            What::Ipi { to } => *to,
+            What::Set { on, .. } => *on,
+            What::Expiry { wheel: Some(wheel), .. } => wheel.cpu,
+            _ => 0,
+        };
+        let events = self.events.iter();
+        let mut cpus = events.flat_map(|event| [event.cpu, others(&event.what)]);
+        self.clock.is_sound()
+            && self.begin_ns <= self.end_ns
+            && self.events.iter().all(|event| is_time((event.at_ns, 0)))
+            && is_time((self.end_ns, 0))
+            && self.cpus <= MAX_CPUS
+            && cpus.all(|cpu| cpu < MAX_CPUS)
+            && self.online.iter().all(|cpu| *cpu < MAX_CPUS)
+    }
 }
 
 /// How the guest's kernel counts time.

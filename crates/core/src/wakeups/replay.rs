@@ -56,7 +56,7 @@ pub fn with_slack(guest: &GuestWakeups, rounds: &[Round], slack_ns: u64) -> Savi
     let exits = exits(rounds);
 
     let (mut fires, mut wakes) = (0, 0);
-    for cpu in 0..guest.cpus {
+    for cpu in guest.numbers() {
         let mut chains: BTreeMap<&(Option<u32>, String), Vec<u64>> = BTreeMap::new();
         for (event, who) in all.iter().filter(|(event, _)| event.cpu == cpu) {
             chains.entry(who).or_default().push(event.at_ns);

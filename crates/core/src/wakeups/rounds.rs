@@ -91,7 +91,7 @@ pub struct Round {
 pub fn rounds(guest: &GuestWakeups, host: Option<(&HostNoise, u32)>) -> Vec<Round> {
     let mut rounds: Vec<Round> = Vec::new();
     let mut firsts: Vec<(usize, Vec<&Event>)> = Vec::new();
-    for cpu in 0..guest.cpus {
+    for cpu in guest.numbers() {
         let events: Vec<&Event> = guest.events.iter().filter(|event| event.cpu == cpu).collect();
         for (round, within) in of_cpu(guest, host, cpu, &events) {
             firsts.push((rounds.len(), within));

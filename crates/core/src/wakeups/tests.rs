@@ -18,7 +18,15 @@ fn guest(events: impl IntoIterator<Item = (u32, u64, What)>) -> GuestWakeups {
     let event = |(cpu, at_ns, what)| Event { cpu, at_ns, what };
     let mut events: Vec<Event> = events.into_iter().map(event).collect();
     events.sort_by_key(|event| event.at_ns);
-    GuestWakeups { clock: clock(), begin_ns: 0, end_ns: END, cpus: 2, jiffies: None, events }
+    GuestWakeups {
+        clock: clock(),
+        begin_ns: 0,
+        end_ns: END,
+        cpus: 2,
+        online: Vec::new(),
+        jiffies: None,
+        events,
+    }
 }
 
 fn host(absences: Vec<Absence>) -> HostNoise {

@@ -48,14 +48,18 @@ impl Instrument for TimerRecorder {
         let clock = Clock { begin: self.begun, end: clock::with_tsc() };
         let symbols = Symbols::read()?;
         let cpus = fs_err::read_to_string("/proc/stat")?;
-        let cpus = cpus.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+        let online: Vec<u32> = cpus
+            .lines()
+            .filter_map(|line| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok())
+            .collect();
         let mut events = gather(self.records.taken(), &self.starts(&symbols)?, &symbols);
         units::name(&mut events);
         Ok(GuestWakeups {
             clock,
             begin_ns: clock.begin.ns,
             end_ns: clock.end.ns,
-            cpus: cpus.count() as u32,
+            cpus: online.len() as u32,
+            online,
             jiffies: jiffies(self.records.taken()),
             events,
         })

@@ -78,6 +78,8 @@ impl Anchor {
 
 /// For text and for attributes in double quotes.
 pub fn escape(text: &str) -> String {
+    // XML has no way to write these.
+    let text = text.replace(|c: char| c.is_control() && !c.is_whitespace(), "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

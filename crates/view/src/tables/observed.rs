@@ -92,7 +92,8 @@ fn cells(vm: &Vm, exits: &[&Exits]) -> Vec<String> {
         false => number::NOTHING.into(),
     };
     vec![
-        decimal(vm.per_second(spent.count)),
+        // All at one moment, in a recording of perf's.
+        if vm.ns > 0 { decimal(vm.per_second(spent.count)) } else { number::NOTHING.into() },
         placed(percent(vm.share(spent.cpu_ns()))),
         number::or_nothing(spent.mean_ns(), nanos),
         number::or_nothing(spent.at_most(0.99), bound),

@@ -220,7 +220,10 @@ pub fn trial(trial: &Trial, window_ns: u64) -> Table {
     row("VM exits", &|exits| count(exits as f64));
     row("… a second", &|exits| decimal(exits as f64 / seconds));
     if trial.predicted_exits.is_none() {
-        table.note("Not predicted: it is not known what one of the settings ends.");
+        table.note(match trial.knobs[..] {
+            [Knob::Moved { .. }] => "Not predicted: no timer of this function woke a CPU.",
+            _ => "Not predicted: it is not known what one of the settings ends.",
+        });
     }
     table.without_empty_columns()
 }
