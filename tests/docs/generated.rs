@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 46] = [
+const BLOCKS: [Block; 45] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -52,8 +52,7 @@ const BLOCKS: [Block; 46] = [
     ("matrix", swept::matrix),
     ("idle", idle::idle),
     ("idle-1000", idle::idle_1000),
-    ("idle-modes", idle::idle_modes_250),
-    ("idle-modes-1000", idle::idle_modes_1000),
+    ("idle-modes", idle::idle_modes),
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
     ("weights", swept::weights),

@@ -145,8 +145,8 @@ pub fn clocks_1000() -> String {
 }
 
 /// An idle guest of two vCPUs by mode; and with a timer that samples.
-fn idle_modes(name: &str, printed: [&str; 2]) -> String {
-    let kept = kept::<IdleRow>(name);
+pub fn idle_modes() -> String {
+    let kept = kept::<IdleRow>("idle-modes");
     let all = &kept.rest.rows;
     let rows = all.iter().map(|row| {
         let sampler = match row.deferrable_sampler {
@@ -164,28 +164,15 @@ fn idle_modes(name: &str, printed: [&str; 2]) -> String {
         let of = |row: &&IdleRow| row.mode == mode && row.deferrable_sampler == sampler;
         all.iter().find(of)
     };
-    let mut steps = vec![printed[0].to_string()];
+    let mut steps = Vec::new();
     for (from, to) in [("periodic", "tickless-stop"), ("tickless-stop", "paratick")] {
         let (one, other) = (row(from, None).expect(from), row(to, None).expect(to));
         steps.push(step(&format!("{from} → {to}"), one, other));
     }
-    steps.push(printed[1].to_string());
     for mode in ["tickless-stop", "tickless", "paratick"] {
         let of = |deferrable| row(mode, Some(deferrable)).expect(mode);
         steps.push(step(&format!("deferrable, {mode}"), of(false), of(true)));
     }
-    let steps = table(STEP, steps.into_iter().filter(|step| !step.is_empty()));
+    let steps = table(STEP, steps.into_iter());
     with_origin(&kept, format!("{}\n\n{steps}", table(head, rows)))
-}
-
-pub fn idle_modes_250() -> String {
-    idle_modes("idle-modes", ["", ""])
-}
-
-pub fn idle_modes_1000() -> String {
-    let printed = [
-        "| *printed: ticks → tickless* | −94 % | +1.7 % | ×15.6 | – |",
-        "| *printed: deferrable* | −25 % | −72 % | ×2.0 | – |",
-    ];
-    idle_modes("idle-modes-1000", printed)
 }
