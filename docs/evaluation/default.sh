@@ -4,13 +4,12 @@
 # `scripts/bootstrap --with benches --with evaluation`.
 #
 # usage: docs/evaluation/default.sh papers|waits|others [OPTION of `paratick bench multithreaded`…]
-# MODES: other modes than those of that page.
 set -e
 cd "$(dirname "$0")/../.."
 
 measure() {
 	bin/paratick bench multithreaded --sizes 4 --rounds 4 --rounds-at-most 4 --repeat 1 \
-	    --modes "${MODES:-tickless-stop,tickless,paratick+nopoll,paratick}" "$@"
+	    --modes tickless-stop,tickless,paratick+nopoll,paratick "$@"
 }
 
 which=$1

@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 45] = [
+const BLOCKS: [Block; 42] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -61,10 +61,7 @@ const BLOCKS: [Block; 45] = [
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
     ("polls", polls::polls),
-    ("polling", polls::rules),
-    ("polling-limits", polls::limits),
     ("polls-others", polls::others),
-    ("polls-of-programs", polls::of_programs),
     ("papers", papers::counts),
     ("paratick", || papers::items("paratick")),
     ("tickless", || papers::items("tickless")),
@@ -189,17 +186,6 @@ pub struct OfBench {
     pub causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     #[serde(default)]
     ticks_delivered: BTreeMap<String, BTreeMap<String, Option<f64>>>,
-    /// Of one more run.
-    #[serde(default)]
-    pub halts: BTreeMap<String, BTreeMap<String, Halts>>,
-}
-
-#[derive(serde::Deserialize)]
-pub struct Halts {
-    pub halts: f64,
-    /// How many began with each limit, in ns.
-    pub limits: BTreeMap<u64, f64>,
-    pub switches: f64,
 }
 
 pub type Medians = BTreeMap<String, BTreeMap<String, f64>>;
@@ -215,7 +201,6 @@ pub fn kept(name: &str) -> Kept {
 struct StockCell {
     host: String,
     guest: String,
-    clock: String,
     /// By workload; and of those by cause.
     exits: BTreeMap<String, u64>,
     by_cause: BTreeMap<String, BTreeMap<String, u64>>,
@@ -225,7 +210,6 @@ struct StockCell {
 fn stock() -> String {
     let kept = swept::kept::<StockCell>("stock");
     let row = |cell: &StockCell| {
-        let clock = if cell.clock == "parallel" { " (parallel clock)" } else { "" };
         let number = |n: u64| count(n as f64).replace(NARROW_SPACE, " ");
         let [idle, cpu, sleep] = ["idle", "cpu", "sleep"].map(|name| number(cell.exits[name]));
         let causes = &cell.by_cause["cpu"];
@@ -240,7 +224,7 @@ fn stock() -> String {
             }
         });
         let (host, guest) = (&cell.host, &cell.guest);
-        format!("| {host}{clock} | {guest} | {idle} | {sleep} | {cpu} | {} |", causes.join(" | "))
+        format!("| {host} | {guest} | {idle} | {sleep} | {cpu} | {} |", causes.join(" | "))
     };
     let head =
         "| host | guest | idle | sleep | cpu | arm | expiry | host-tick | host-timer | other |\n\

@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn kinds_of_events_that_are_not_known_are_ignored() {
-        let later = r#"{"events": [{"t_ns": 0, "kind": "newkind", "x": 1}, {"t_ns": 7, "kind": "notick",
-            "what": "pending"}]}"#;
+        let later = r#"{"events": [{"t_ns": 0, "kind": "newkind", "x": 1},
+            {"t_ns": 7, "kind": "notick", "what": "pending"}]}"#;
         #[derive(Deserialize)]
         struct Those {
             #[serde(deserialize_with = "known")]
