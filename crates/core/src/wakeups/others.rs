@@ -43,6 +43,7 @@ pub fn needed(
 ) -> Needed {
     let mut awake = Awake::of(guest, rounds, stays, more);
     let mut needed = Needed::default();
+    let numbers = guest.numbers();
     let moves = expire_elsewhere(guest);
     let window = guest.begin_ns..guest.end_ns;
     for (index, event) in guest.events.iter().enumerate() {
@@ -66,7 +67,7 @@ pub fn needed(
             {
                 let at = event.at_ns;
                 let woken: Vec<u32> =
-                    guest.numbers().into_iter().filter(|cpu| awake.expires(*cpu, at)).collect();
+                    numbers.iter().copied().filter(|cpu| awake.expires(*cpu, at)).collect();
                 if woken.is_empty() {
                     continue;
                 }
