@@ -260,7 +260,8 @@ fn hardware_noise_is_the_host_s_own_where_exits_are_told_apart() {
         println!("row of hardware-noise: {row}");
     }
     let [host, told, untold] = [0, 1, 2].map(|at| counted[at].1[0]);
-    assert!((97..=102).contains(&host) && host.abs_diff(told) <= 3, "{counted:?}");
+    // One that falls into an interrupt or an exit is a part of that.
+    assert!([host, told].iter().all(|found| (93..=102).contains(found)), "{counted:?}");
     assert!(untold > 2 * told, "{counted:?}");
 }
 
