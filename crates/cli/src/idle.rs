@@ -161,7 +161,7 @@ impl Args {
             const WHY: &str = "of a host alone, which does not know what wakes a guest";
             refuse(&["slack", "figure"], WHY)?;
         }
-        if !self.knobs.is_empty() && !(host && guest) {
+        if !(self.knobs.is_empty() || host && guest) {
             return Err(usage(
                 "--try predicts exits by what woke a guest, and both sides have to tell\n\
                  hint: leave --side out, or give --slack alone, of which a guest knows expiries",
