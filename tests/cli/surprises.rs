@@ -186,15 +186,16 @@ fn a_side_that_cannot_tell_is_not_asked() {
     let mut host = recorded("idle");
     host["guest"] = Value::Null;
     let host = file(&folder, "host.json", &host);
+    let figure = folder.path().join("no.svg").display().to_string();
     for (path, options) in [
         (&guest, ["--try", "mode:paratick"]),
         (&host, ["--try", "mode:paratick"]),
         (&host, ["--slack", "1ms"]),
-        (&host, ["--figure", "/tmp/no.svg"]),
+        (&host, ["--figure", &figure]),
     ] {
         let (code, out, error) = said(&["idle", "--recording", path, options[0], options[1]]);
         assert!(code == 2 && out.is_empty() && error.contains("\nhint: "), "{error}");
-        assert!(!Path::new("/tmp/no.svg").exists());
+        assert!(!Path::new(&figure).exists());
     }
     assert_eq!(said(&["idle", "--recording", &guest, "--slack", "1ms"]).0, 0);
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     errors::usage,
-    input,
+    input::{self, Kind, NO_SIDE},
     options::{duration, refuse, Format, LabOptions, SideChoice},
     print::{clear_terminal, errln},
     progress, signals,
@@ -28,7 +28,6 @@ use paratick_view::{figure, tables::wakeups as tables};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Display,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -133,20 +132,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// A file of --save.
 fn read(file: &Path) -> Result<Recorded> {
-    const WHAT: &str = "a file that `paratick idle --save FILE` wrote";
-    let text = input::text("explain", file, WHAT)?;
-    let wrong = |why: &dyn Display| {
-        let why = format!("it is no recording of wake-ups: {why}\nhint: give {WHAT}");
-        input::wrong("explain", file, why)
-    };
-    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    const KIND: Kind = Kind { verb: "explain", of: "wake-ups", command: "idle" };
+    let mut recorded: Recorded = KIND.read(file)?;
     if recorded.host.is_none() && recorded.guest.is_none() {
-        return Err(wrong(&"it has neither a guest's side nor a host's"));
+        return Err(KIND.wrong(file, NO_SIDE));
     }
     let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
         && recorded.guest.as_ref().is_none_or(GuestWakeups::is_sound);
     if !sound {
-        return Err(input::wrong("explain", file, input::DAMAGED));
+        return Err(KIND.damaged(file));
     }
     // Somebody may have put it together by hand.
     if let Some(guest) = &mut recorded.guest {
@@ -162,10 +156,14 @@ impl Args {
             refuse(&["slack", "figure"], WHY)?;
         }
         if !(self.knobs.is_empty() || host && guest) {
-            return Err(usage(
+            let hint = match self.recording.is_none() && self.lab.host.host.boots() {
+                true => "leave --side out",
+                false => "omit --try",
+            };
+            return Err(usage(format!(
                 "--try predicts exits by what woke a guest, and both sides have to tell\n\
-                 hint: leave --side out, or give --slack alone, of which a guest knows expiries",
-            ));
+                 hint: {hint}"
+            )));
         }
         Ok(())
     }

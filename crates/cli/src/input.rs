@@ -4,7 +4,7 @@
 use crate::{errors::usage, print::errln};
 use anyhow::{anyhow, Context, Result};
 use paratick_core::results::{self, Results};
-use serde::Serialize;
+use serde::{de::DeserializeOwned, Serialize};
 use std::{fmt::Display, path::Path};
 
 /// What `paratick VERB` cannot do with a file.
@@ -32,8 +32,38 @@ pub fn check_writable(file: &Path) -> Result<()> {
     paratick_bench::check_writable(file).map_err(|error| usage(error.to_string()))
 }
 
-/// Of a recording that cannot be reckoned with.
-pub const DAMAGED: &str = "it is damaged: some of its numbers cannot be\nhint: record again";
+/// A recording of what, and which command wrote it with --save.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub verb: &'static str,
+    pub of: &'static str,
+    pub command: &'static str,
+}
+
+impl Kind {
+    pub fn read<T: DeserializeOwned>(self, file: &Path) -> Result<T> {
+        let text = text(self.verb, file, &self.what())?;
+        serde_json::from_str(&text).map_err(|error| self.wrong(file, error))
+    }
+
+    pub fn wrong(self, file: &Path, why: impl Display) -> anyhow::Error {
+        let (of, what) = (self.of, self.what());
+        wrong(self.verb, file, format!("it is no recording of {of}: {why}\nhint: give {what}"))
+    }
+
+    /// Of a recording that cannot be reckoned with.
+    pub fn damaged(self, file: &Path) -> anyhow::Error {
+        let why = "it is damaged: some of its numbers cannot be\nhint: record again";
+        wrong(self.verb, file, why)
+    }
+
+    fn what(self) -> String {
+        format!("a file that `paratick {} --save FILE` wrote", self.command)
+    }
+}
+
+/// Why it is no recording of two sides.
+pub const NO_SIDE: &str = "it has neither a guest's side nor a host's";
 
 /// A figure replaces a figure, and nothing else.
 pub fn check_figure(file: &Path) -> Result<()> {

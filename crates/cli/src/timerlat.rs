@@ -3,7 +3,7 @@
 
 use crate::{
     errors::usage,
-    input,
+    input::{self, Kind},
     options::{duration, number, refuse, Format, LabOptions, SideChoice},
     progress, signals,
 };
@@ -67,14 +67,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         refuse(&["worst"], "with --format json, which has all activations")?;
     }
     if let Some(file) = &args.recording {
-        let hint = "a file that `paratick timerlat --save FILE` wrote";
-        let text = input::text("explain", file, hint)?;
-        let recorded: Recorded = serde_json::from_str(&text).map_err(|error| {
-            let what = format!("it is no recording of latency: {error}\nhint: give {hint}");
-            input::wrong("explain", file, what)
-        })?;
+        const KIND: Kind = Kind { verb: "explain", of: "latency", command: "timerlat" };
+        let recorded: Recorded = KIND.read(file)?;
         if !recorded.guest.is_sound() {
-            return Err(input::wrong("explain", file, input::DAMAGED));
+            return Err(KIND.damaged(file));
         }
         return args.show(&recorded);
     }

@@ -200,11 +200,12 @@ impl Args {
             seen.vms.iter().flat_map(|vm| &vm.exits).map(|one| one.vcpu).collect();
         if let Some(missing) = self.vcpu.iter().find(|vcpu| !there.contains(vcpu)) {
             let there: Vec<String> = there.iter().map(u32::to_string).collect();
-            return Err(usage(format!(
-                "no vCPU {missing} made an exit in {}\nhint: give --vcpu {}",
-                file.display(),
-                there.join(", or ")
-            )));
+            let hint = match there.is_empty() {
+                true => "omit --vcpu: no vCPU did".to_string(),
+                false => format!("give --vcpu {}", there.join(", or --vcpu ")),
+            };
+            let file = file.display();
+            return Err(usage(format!("no vCPU {missing} made an exit in {file}\nhint: {hint}")));
         }
         for vm in &mut seen.vms {
             vm.exits.retain(|one| self.vcpu.is_empty() || self.vcpu.contains(&one.vcpu));

@@ -5,7 +5,7 @@ mod report;
 
 use crate::{
     errors::usage,
-    input,
+    input::{self, Kind, NO_SIDE},
     options::{duration, named, number, refuse, Format, LabOptions, SideChoice},
     print::{clear_terminal, errln, out},
     progress,
@@ -30,7 +30,6 @@ use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
 use paratick_view::{noise_html, rtla};
 use report::Report;
 use std::{
-    fmt::Display,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -147,19 +146,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// A file of --save.
 fn read(file: &Path) -> Result<Recorded> {
-    let text = input::text("explain", file, "a file that `paratick noise --save FILE` wrote")?;
-    let wrong = |why: &dyn Display| {
-        let hint = "hint: give a file that `paratick noise --save FILE` wrote";
-        input::wrong("explain", file, format!("it is no recording of noise: {why}\n{hint}"))
-    };
-    let mut recorded: Recorded = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    const KIND: Kind = Kind { verb: "explain", of: "noise", command: "noise" };
+    let mut recorded: Recorded = KIND.read(file)?;
     if recorded.host.is_none() && recorded.guest.is_none() {
-        return Err(wrong(&"it has neither a guest's side nor a host's"));
+        return Err(KIND.wrong(file, NO_SIDE));
     }
     let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
         && recorded.guest.as_ref().is_none_or(GuestNoise::is_sound);
     if !sound {
-        return Err(input::wrong("explain", file, input::DAMAGED));
+        return Err(KIND.damaged(file));
     }
     // Older recordings do not say which exits are those of ticks.
     if let Some(host) = &mut recorded.host {

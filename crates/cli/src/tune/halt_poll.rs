@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     errors::usage,
-    input,
+    input::{self, Kind},
     options::{check_agent, duration, number, refuse, Format, LabOptions},
     progress,
 };
@@ -93,18 +93,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     options.lab.check_recorded(options.recording.is_some())?;
     options.check_vms()?;
     if let Some(file) = &options.recording {
-        const WHAT: &str = "a file that `paratick tune halt-poll --save FILE` wrote";
         refuse(&["side"], "with --recording, which knows whose halts it has")?;
         if !options.command.is_empty() {
             return Err(usage(
                 "a command has no effect with --recording: nothing is recorded\nhint: omit it",
             ));
         }
-        let text = input::text("replay", file, WHAT)?;
-        let halts: Halts = serde_json::from_str(&text).map_err(|error| {
-            let hint = format!("hint: give {WHAT}");
-            input::wrong("replay", file, format!("it is no recording of halts: {error}\n{hint}"))
-        })?;
+        let kind = Kind { verb: "replay", of: "halts", command: "tune halt-poll" };
+        let halts: Halts = kind.read(file)?;
         return show(options, halts).map(|_| ExitCode::SUCCESS);
     }
     options.check()?;
