@@ -11,7 +11,7 @@ events: what a program costs that looks for an event, and one that waits for it 
 "Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
 ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
-hardware-noise, paper-starves, weights: what boot tests print as rows of these tables; some minutes.
+hardware-noise, lateness, paper-starves, wake-ups, weights: what boot tests print as rows of these tables; some minutes.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.
@@ -130,6 +130,7 @@ def rows_of(test, table):
     """What boot tests print as rows of a table."""
     cargo = [os.environ.get("CARGO", "cargo"), "test", "--release", "--locked", "--workspace"]
     cargo += ["--test", "boot", test, "--", "--nocapture", "--test-threads", "1"]
+    cargo += ["--include-ignored"]
     out = subprocess.run(cargo, check=True, stdout=subprocess.PIPE).stdout.decode()
     for line in out.splitlines():
         # The name of a test may stand before it.
@@ -148,6 +149,14 @@ def paper_starves():
 
 def weights():
     yield from rows_of("noise::a_cpuid_is_light", "weights")
+
+
+def lateness():
+    yield from rows_of("halt_until::timers_are_as_late", "lateness")
+
+
+def wake_ups():
+    yield from rows_of("unasked::tasks_are_woken_up", "wake-ups")
 
 
 def model_errors():
@@ -279,14 +288,17 @@ RUNS = {
     "events": events,
     "hardware-noise": hardware_noise,
     "ipis": ipis,
+    "lateness": lateness,
     "matrix": matrix,
     "model-errors": model_errors,
     "paper-starves": paper_starves,
     "stock": stock,
+    "wake-ups": wake_ups,
     "weights": weights,
 }
 # Where it is not the serial one, nor told by row.
-CLOCKS = {"hardware-noise": "parallel", "ipis": "parallel", "matrix": "each verb's"}
+CLOCKS = dict.fromkeys(["hardware-noise", "ipis", "wake-ups"], "parallel")
+CLOCKS["matrix"] = "each verb's"
 if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())
 began = datetime.datetime.now(datetime.timezone.utc)

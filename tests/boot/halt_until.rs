@@ -7,6 +7,7 @@ use crate::{
 };
 use paratick_core::cause::Cause;
 use paratick_machine::guest::Guest;
+use serde_json::json;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/halt_until/timers.c");
 const TIMERS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/timers");
@@ -88,7 +89,7 @@ fn timers_are_as_late_as_without_it() {
         "1000 nanosleep twice",
         "1000 nanosleep slow",
     ];
-    let measure = |mode| {
+    let measure = |mode: &str| {
         let (_host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
         let measured = waits.map(|wait| late(&guest, "", wait));
         guest.shutdown().unwrap();
@@ -96,6 +97,9 @@ fn timers_are_as_late_as_without_it() {
     };
     let (before, after) = (measure("tickless"), measure("paratick"));
     for ((before, after), wait) in before.iter().zip(&after).zip(waits) {
+        let us = |late: &Late| [50, 99].map(|percent| late.percentile(percent));
+        let row = json!({ "wait": wait, "tickless_us": us(before), "paratick_us": us(after) });
+        println!("row of lateness: {row}");
         // On a busy CPU the lab has seen 13 µs.  The emulator's CPUs take turns of about 1 ms: in
         // either mode up to six waits in a row were that late.
         let limit = before.percentile(98) + 20.0 * f64::from(slowness());

@@ -5,7 +5,7 @@
 use crate::support::{compile, guest_on, host_for, kernel, pair, parallel_spec, sh, text, tools};
 use paratick_core::size::Size;
 use paratick_machine::{guest::Guest, host::Host};
-use serde_json::Value;
+use serde_json::{json, Value};
 use std::thread;
 
 const RALLYING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/unasked/rally.c");
@@ -115,18 +115,21 @@ fn late(host: &Host, guest: &Guest, us: u64) -> (f64, f64) {
 #[test]
 #[ignore = "2 minutes"]
 fn tasks_are_woken_up_no_later_than_where_only_the_host_polls() {
+    const WAITS: [u64; 4] = [5, 20, 60, 150];
     compile(RALLYING, RALLY);
     let mut spec = parallel_spec(2);
     spec.boot.append.push("kvm.halt_poll_ns=200000".into());
     let measured = ["tickless", "paratick"].map(|mode| {
         let (host, guest) = pair(spec.clone(), kernel(), 2, mode, &[]);
-        let measured = [5, 20, 60, 150].map(|us| late(&host, &guest, us));
+        let measured = WAITS.map(|us| late(&host, &guest, us));
         println!("{mode}: {measured:.1?} ns late, us of CPU time");
         guest.shutdown().unwrap();
         measured
     });
     let [tickless, paratick] = measured;
-    for (tickless, paratick) in tickless.iter().zip(&paratick) {
+    for (us, (tickless, paratick)) in WAITS.into_iter().zip(tickless.iter().zip(&paratick)) {
+        let row = json!({ "wait_us": us, "tickless_ns": tickless.0, "paratick_ns": paratick.0 });
+        println!("row of wake-ups: {row}");
         assert!(paratick.0 <= tickless.0 * 1.1, "{measured:?}");
         assert!(paratick.1 <= tickless.1 * 1.1, "{measured:?}");
     }

@@ -3,11 +3,12 @@
 
 use crate::{
     files,
-    generated::{table, wrapped},
+    generated::{table, wrapped, Medians},
     kept::{self, FOLDER},
 };
 use paratick_core::{
     catalogue::programs,
+    mode::TickMode,
     stats::{self, compare, Observation, Verdict},
 };
 use paratick_view::{
@@ -227,7 +228,8 @@ pub fn averages() -> String {
         let printed = printed.map(|percent| plain(number::printed(percent.expect("the paper's"))));
         rows.push(row(format!("**{of}**, the paper"), printed));
         let (all, others) = (kept.workloads(), kept.without_ours());
-        for versus in Versus::all() {
+        let ran = |versus: &Versus| kept.average(&all, *versus, figures[0]).is_some();
+        for versus in Versus::all().into_iter().filter(ran) {
             let of = |some: &[&str]| figures.map(|figure| long(kept.average(some, versus, figure)));
             let baseline = versus.baseline.to_string().replace("tickless-", "");
             rows.push(row(format!("{} / {baseline}", versus.mode), of(&all)));
@@ -302,27 +304,36 @@ pub fn kinds() -> String {
 }
 
 fn by_group(file: &str, kept: &Kept, groups: &[(String, Vec<&str>)]) -> String {
-    let columns: Vec<(Versus, Figure)> = BASELINES
+    let all: Vec<Versus> = BASELINES
         .iter()
         .flat_map(|baseline| Versus::against(*baseline))
         .filter(|versus| *versus != (Versus { baseline: BASELINES[1], ..PAPERS }))
-        .flat_map(|versus| Figure::all(file).iter().map(move |figure| (versus, *figure)))
+        .collect();
+    // Some modes were not measured with all sizes.
+    let ran = |versus: &Versus, figure| {
+        groups.iter().any(|(_, of)| kept.average(of, *versus, figure).is_some())
+    };
+    let columns: Vec<(usize, Versus, Figure)> = (1..)
+        .zip(&all)
+        .filter(|(_, versus)| ran(versus, Figure::all(file)[0]))
+        .flat_map(|(group, versus)| Figure::all(file).iter().map(move |one| (group, *versus, *one)))
         .collect();
     let rows = groups.iter().map(|(name, of)| {
         let cells = columns
             .iter()
-            .map(|(versus, figure)| short(kept.average(of, *versus, *figure)).replace(" %", ""));
+            .map(|(_, versus, figure)| short(kept.average(of, *versus, *figure)).replace(" %", ""));
         format!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | "))
     });
-    let names = columns.iter().enumerate().map(|(at, (_, figure))| {
-        let group = ["1: ", "2: ", "3: "][at / Figure::all(file).len()];
-        let first = at % Figure::all(file).len() == 0;
+    let names = columns.iter().map(|(group, _, figure)| {
         let name = match figure {
             Figure::Fio => "fio",
             Figure::Paper(Metric::Throughput) => "work",
             other => other.name(),
         };
-        format!("{}{name}", if first { group } else { "" })
+        match *figure == Figure::all(file)[0] {
+            true => format!("{group}: {name}"),
+            false => name.into(),
+        }
     });
     let names: Vec<_> = names.collect();
     let head = format!("| | {} |\n|{}", names.join(" | "), "---|".repeat(names.len() + 1));
@@ -341,6 +352,53 @@ pub fn exits_of(file: &str, modes: &[&str]) -> String {
     });
     let head = format!("| | {} |\n|{}", modes.join(" | "), "---|".repeat(modes.len() + 1));
     format!("{}\n\n{}", table(&head, rows), kept.origin())
+}
+
+#[derive(Deserialize)]
+struct OfTable1 {
+    vcpus: u32,
+    /// By workload.
+    guests: BTreeMap<String, u32>,
+    duration_ns: Medians,
+    causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+}
+
+/// Exits for the guest's own timer, of a vCPU in a second.
+pub fn table1() -> String {
+    let kept: kept::Kept<OfTable1> = kept::read("table1");
+    let of = &kept.rest;
+    let modes: Vec<_> = TickMode::ALL.map(TickMode::name).to_vec();
+    let modes: Vec<_> = modes
+        .into_iter()
+        .filter(|mode| of.causes.values().all(|modes| modes.contains_key(*mode)))
+        .collect();
+    let rows = of.guests.iter().map(|(workload, guests)| {
+        let cells = modes.iter().map(|mode| {
+            let seconds = of.duration_ns[workload][*mode] / 1e9;
+            let causes = &of.causes[workload][*mode];
+            let exits: f64 =
+                ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one)).sum();
+            let rate = exits / seconds / f64::from(of.vcpus * guests);
+            plain(if rate < 100.0 { number::decimal(rate) } else { number::whole(rate) })
+        });
+        let cells: Vec<_> = cells.collect();
+        let printed = [TickMode::Periodic, TickMode::TicklessStop].map(|tick| {
+            paper::table1_rate(workload, tick)
+                .map_or("–".into(), |rate| plain(number::whole(rate)))
+        });
+        format!("| {workload} | {} | {} |", cells.join(" | "), printed.join(", "))
+    });
+    let names = modes.join(" | ");
+    let head = format!("| | {names} | *printed* |\n|{}", "---|".repeat(modes.len() + 2));
+    let text = format!(
+        "`{}`: {}; commit {} and series {} on {}.",
+        kept.command,
+        kept.often(),
+        kept.commit,
+        kept.patches,
+        kept.date()
+    );
+    format!("{}\n\n{}", table(&head, rows), wrapped(&text).replace("\n  ", "\n"))
 }
 
 /// Every file that tables are made of, and which are of another series than README's table.

@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    idle, ipis, kept, papers, polls, schema, swept, would, COLUMNS,
+    idle, ipis, kept, noise, papers, polls, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 42] = [
+const BLOCKS: [Block; 57] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -41,6 +41,9 @@ const BLOCKS: [Block; 42] = [
     ("most", evaluated::most),
     ("figure-4", || evaluated::programs_of("sequential")),
     ("figure-5", || evaluated::programs_of("multithreaded-small")),
+    ("figure-5-medium", || evaluated::programs_of("multithreaded-medium")),
+    ("figure-5-large", || evaluated::programs_of("multithreaded-large")),
+    ("table1", evaluated::table1),
     ("figure-6", || evaluated::programs_of("io")),
     ("figure-6-kinds", evaluated::kinds),
     ("own", || evaluated::exits_of("own", &["tickless-stop", "paratick"])),
@@ -55,11 +58,23 @@ const BLOCKS: [Block; 42] = [
     ("idle-modes", idle::idle_modes),
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
+    ("coalesce", idle::coalesced),
+    ("balance", idle::balance),
+    ("noise-times", noise::times),
+    ("noise-claims", noise::claims),
+    ("lateness", swept::lateness),
+    ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),
     ("hardware-noise", swept::hardware_noise),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),
+    ("polling-exits", polls::polling_exits),
+    ("polling-cpu", polls::polling_cpu),
+    ("polling-native", polls::native),
+    ("polling-two", polls::polling_two),
+    ("polling-rules", polls::rules),
+    ("polling-limits", polls::limits),
     ("polls", polls::polls),
     ("polls-others", polls::others),
     ("papers", papers::counts),

@@ -252,3 +252,43 @@ pub fn weights() -> String {
     let head = "| exit | class | exits | ns | of these in the VMM |\n|---|---|---|---|---|";
     with_origin(&kept, table(head, rows))
 }
+
+/// What `tests/boot/halt_until.rs` printed: half, and 99 %, of the waits were within these.
+#[derive(Deserialize)]
+struct Waits {
+    wait: String,
+    tickless_us: [f64; 2],
+    paratick_us: [f64; 2],
+}
+
+/// How late timers are.
+pub fn lateness() -> String {
+    let kept = kept::<Waits>("lateness");
+    let rows = kept.rest.rows.iter().map(|row| {
+        let all = [row.tickless_us, row.paratick_us].concat();
+        let cells: Vec<_> = all.into_iter().map(decimal).collect();
+        format!("| {} | {} |", row.wait, cells.join(" | "))
+    });
+    let head = "| waits | tickless: half within | 99 % | paratick: half within | 99 % |\n\
+                |---|---|---|---|---|";
+    with_origin(&kept, table(head, rows))
+}
+
+/// What `tests/boot/unasked.rs` printed: means.
+#[derive(Deserialize)]
+struct WokenUp {
+    wait_us: f64,
+    tickless_ns: f64,
+    paratick_ns: f64,
+}
+
+/// How late tasks are woken up on a host that polls.
+pub fn wake_ups() -> String {
+    let kept = kept::<WokenUp>("wake-ups");
+    let rows = kept.rest.rows.iter().map(|row| {
+        let [wait, tickless, paratick] =
+            [row.wait_us, row.tickless_ns, row.paratick_ns].map(number);
+        format!("| {wait} µs | {tickless} | {paratick} |")
+    });
+    with_origin(&kept, table("| a wait of | tickless | paratick |\n|---|---|---|", rows))
+}
