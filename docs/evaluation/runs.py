@@ -11,7 +11,8 @@ events: what a program costs that looks for an event, and one that waits for it 
 "Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
 ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
-hardware-noise, lateness, paper-starves, wake-ups, weights: what boot tests print as rows of these tables; some minutes.
+hardware-noise, lateness, paper-starves, wake-ups, weights: what boot tests print as rows of these
+tables; some minutes each.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.

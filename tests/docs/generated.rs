@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 57] = [
+const BLOCKS: [Block; 58] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -73,6 +73,7 @@ const BLOCKS: [Block; 57] = [
     ("polling-cpu", polls::polling_cpu),
     ("polling-native", polls::native),
     ("polling-two", polls::polling_two),
+    ("overcommit", polls::overcommit),
     ("polling-rules", polls::rules),
     ("polling-limits", polls::limits),
     ("polls", polls::polls),
@@ -197,6 +198,9 @@ pub struct OfBench {
     /// CPU time of the host.
     #[serde(default)]
     pub cpu_ns: Medians,
+    /// Of several guests; `duration_ns` is that of the slowest.
+    #[serde(default)]
+    pub fastest_guest_ns: Medians,
     #[serde(default)]
     pub causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     #[serde(default)]

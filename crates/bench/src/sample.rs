@@ -110,9 +110,15 @@ pub fn whole(each: Vec<WindowCounts>) -> WindowCounts {
     }
 }
 
+/// The time of the fastest of several guests, in ns.
+const FASTEST: &str = "fastest_guest_ns";
+
 /// What guests that ran side by side did together, as if they were one: counts add up, and the
-/// longest time is the time.  Of one sample, that sample.
+/// longest time is the time, beside which a metric has that of the fastest guest: is the host fair
+/// to them?  Of one sample, that sample.
 pub fn together(parts: Vec<Sample>) -> Sample {
+    let durations: Option<Vec<u64>> = parts.iter().map(|part| part.duration_ns).collect();
+    let fastest = durations.filter(|all| all.len() > 1).and_then(|all| all.into_iter().min());
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_default();
     for part in parts {
@@ -134,6 +140,9 @@ pub fn together(parts: Vec<Sample>) -> Sample {
             *whole.metrics.entry(name).or_default() += value;
         }
         whole.problems.extend(part.problems);
+    }
+    if let Some(ns) = fastest {
+        whole.metrics.insert(FASTEST.into(), ns as f64);
     }
     whole
 }
@@ -261,7 +270,7 @@ mod tests {
         let both = together(vec![one, slow]);
         let exits = both.exits.unwrap();
         assert_eq!((exits.total, exits.cause(Cause::Arm)), (42, 42));
-        assert_eq!(both.duration_ns, Some(9000));
+        assert_eq!((both.duration_ns, both.metrics[FASTEST]), (Some(9000), 4000.0));
         let each: Vec<u64> = both.per_vcpu.iter().map(|vcpu| vcpu.total).collect();
         assert_eq!(each, [10, 20, 5, 7]);
         // The emulator did not tell them apart: nothing is known of the sum.
