@@ -163,7 +163,15 @@ def wake_ups():
 def model_errors():
     folder = os.path.join(TARGET, "evaluation")
     few = os.path.join("multithreaded-small", "multithreaded-small.json")
-    for bench, file in [("sequential", "sequential.json"), ("io", "io.json"), ("4 vCPUs", few)]:
+    needed = {"sequential": "sequential.json", "io": "io.json", "multithreaded-small": few}
+    there = {name for name, file in needed.items() if os.path.exists(os.path.join(folder, file))}
+    if missing := [name for name in needed if name not in there]:
+        sys.exit(
+            f"error: the model's errors are those in what was not measured: {', '.join(missing)}\n"
+            f"hint: scripts/evaluation {' '.join(missing)} model-errors"
+        )
+    for bench, file in needed.items():
+        bench = "4 vCPUs" if bench == "multithreaded-small" else bench
         words = [PARATICK, "model", "--from", os.path.join(folder, file), "--format", "json"]
         said = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
         errors = {}
