@@ -20,7 +20,8 @@
 struct expiry {
 	__u64 deadline_ns;	/* CLOCK_MONOTONIC, as all of these */
 	__u64 irq_ns;		/* the interrupt began */
-	__u64 expire_ns;	/* right before the timer's function runs */
+	__u64 expire_ns;	/* right before the timer's function runs; 0: nobody saw it */
+	__u64 thread_ns;	/* the program that waits for it ran; 0: it is the tracer's */
 	__u32 cpu;
 	__u32 via;
 	__u64 number;		/* on this CPU, from 1 on */
@@ -28,10 +29,13 @@ struct expiry {
 
 /* What is known of a CPU. */
 struct cpu {
+	__u64 waiter;		/* the thread that waits, if it is a program's */
+	__u64 timer;		/* what it waits for; 0: nothing that was seen */
 	__u64 deadline_ns;
 	__u64 irq_ns;		/* 0: no such interrupt now */
 	__u64 number;
 	__u64 via;
+	struct expiry expired;	/* the last, if it is a program's */
 };
 
 /* Slots of the `state` array. */

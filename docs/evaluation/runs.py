@@ -239,7 +239,8 @@ def of_idle(said):
 
 def of_timerlat(said):
     summary = said["summary"]
-    return {"wake_ups": summary["activations"], "doubtful": summary["doubtful"]}
+    counts = {"wake_ups": summary["activations"], "doubtful": summary["doubtful"]}
+    return counts | {"sampler": said["sampler"]}
 
 
 def of_halts(said):

@@ -53,3 +53,4 @@ mod tune;
 mod unasked;
 mod user_timers;
 mod vmm;
+mod waiter;

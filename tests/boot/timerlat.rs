@@ -3,12 +3,12 @@
 
 use crate::support::{base_kernel, kernel, mode, resumed, PATIENCE};
 use paratick_bench::{
-    latency::{quiet, record},
+    latency::{quiet, record, Recorded, Wanted},
     noise::Sides,
 };
 use paratick_core::{
     cause::Cause,
-    latency::{splits, summary, Split, Summary, Via},
+    latency::{splits, summary, Sampler, Split, Summary, Via},
     size::Size,
     wire::GuestConfig,
 };
@@ -19,14 +19,29 @@ const BUSY: &str = "while :; do :; done";
 
 fn measured(host: &Host, guest: &Guest, command: &[&str]) -> (Vec<Split>, Summary) {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
+    let recorded = recorded(host, guest, None, &command);
+    assert_eq!(recorded.guest.sampler, Sampler::Timerlat);
+    explained(&recorded)
+}
+
+/// A second of it, from both sides.
+pub fn recorded(
+    host: &Host,
+    guest: &Guest,
+    sampler: Option<Sampler>,
+    command: &[String],
+) -> Recorded {
     let time = Duration::from_secs(1);
-    let both = Sides::BOTH;
-    let recorded = record(host, guest, both, time, &command, PATIENCE).unwrap();
-    let seen = recorded.host.as_ref().unwrap();
-    let all = splits(&recorded.guest, Some((seen, guest.pid())));
+    let wanted = Wanted { sides: Sides::BOTH, sampler, time, command, limit: PATIENCE };
+    record(host, guest, &wanted).unwrap()
+}
+
+/// Of a second, whoever waited.
+pub fn explained(recorded: &Recorded) -> (Vec<Split>, Summary) {
+    let all = splits(&recorded.guest, recorded.host.as_ref().zip(recorded.process));
     let sums = summary(&all);
-    println!("{} {command:?}: {sums:?}", guest.pid());
-    // Timerlat's period is 1 ms; one may have been due at the edge.
+    println!("{}: {sums:?}", recorded.guest.sampler);
+    // The period is 1 ms; one may have been due at the edge.
     assert!((998..=1_001).contains(&all.len()), "{}", all.len());
     for one in &all {
         // To the nanosecond, each and all.
@@ -42,14 +57,23 @@ fn measured(host: &Host, guest: &Guest, command: &[&str]) -> (Vec<Split>, Summar
 }
 
 fn pair(image: PathBuf, mode_name: &str, append: &[&str]) -> (Host, Guest) {
-    let mut spec = HostSpec::for_guests(EMULATED, image.clone(), 1, Size::mib(1024));
+    pair_of([image.clone(), image], mode_name, append)
+}
+
+/// With different kernels: the host's and the guest's.
+pub fn pair_of(
+    [of_host, of_guest]: [PathBuf; 2],
+    mode_name: &str,
+    append: &[&str],
+) -> (Host, Guest) {
+    let mut spec = HostSpec::for_guests(EMULATED, of_host, 1, Size::mib(1024));
     spec.boot.append = append.iter().map(|word| word.to_string()).collect();
-    let mut config = GuestConfig::new(image, 1, Size::mib(512), mode(mode_name));
+    let mut config = GuestConfig::new(of_guest, 1, Size::mib(512), mode(mode_name));
     quiet(&mut spec, &mut config);
     resumed(spec, config)
 }
 
-fn share(all: &[Split], is: impl Fn(&Split) -> bool) -> f64 {
+pub fn share(all: &[Split], is: impl Fn(&Split) -> bool) -> f64 {
     all.iter().filter(|one| is(one)).count() as f64 / all.len() as f64
 }
 

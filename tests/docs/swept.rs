@@ -6,6 +6,7 @@ use crate::{
     kept::{self, Kept},
 };
 use paratick_core::{
+    latency::Sampler,
     model::{
         crossover,
         file::{Guests, Workload},
@@ -146,7 +147,7 @@ struct Observed {
 enum Seen {
     Noise { gaps: u64, unexplained: u64, rest_ns: u64, all_ns: u64 },
     Idle { exits: u64, unexplained: u64 },
-    Timerlat { wake_ups: u64, doubtful: u64 },
+    Timerlat { wake_ups: u64, doubtful: u64, sampler: Option<Sampler> },
     Halts { halts: u64, compared: u64, differ: u64 },
     Refused { error: String },
 }
@@ -159,7 +160,10 @@ impl Seen {
                 format!("{gaps}, {unexplained}; {} %", decimal(rest))
             }
             Seen::Idle { exits, unexplained } => format!("{exits}, {unexplained}"),
-            Seen::Timerlat { wake_ups, doubtful } => format!("{wake_ups}, {doubtful}"),
+            Seen::Timerlat { wake_ups, doubtful, sampler } => {
+                let by = if *sampler == Some(Sampler::User) { "; program" } else { "" };
+                format!("{wake_ups}, {doubtful}{by}")
+            }
             Seen::Halts { halts, compared, differ } => format!("{halts}; {compared}, {differ}"),
             Seen::Refused { error } => {
                 let known = said.iter().position(|one| one == error).unwrap_or_else(|| {

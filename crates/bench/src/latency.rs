@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recording what timerlat measures in a guest, and what its host did meanwhile.
+//! Recording the latency of a timer in a guest, and what its host did meanwhile.
+
+/// For whoever lets both samplers run at once.
+pub use paratick_instruments::{
+    steps::StepRecorder,
+    timerlat::{TimerlatRecorder, WaiterRecorder},
+};
 
 use crate::{
     noise::{self, Sides, STEP, STEP_LIMIT},
@@ -7,10 +13,10 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use paratick_core::{
-    latency::{GuestLatency, HostSteps},
+    latency::{GuestLatency, HostSteps, Sampler},
     wire::GuestConfig,
 };
-use paratick_instruments::{steps::StepRecorder, timerlat::TimerlatRecorder, Instrument};
+use paratick_instruments::{latency::LatencyRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host, spec::HostSpec};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -38,23 +44,31 @@ pub fn quiet(host: &mut HostSpec, guest: &mut GuestConfig) {
     host.emulation.count_world_switches = false;
 }
 
-/// Lets timerlat run on all CPUs of the guest for `time`, beside a command, if there is one.
-///
-/// `limit` is in wall-clock time.
-pub fn record(
-    host: &Host,
-    guest: &Guest,
-    sides: Sides,
-    time: Duration,
-    command: &[String],
-    limit: Duration,
-) -> Result<Recorded> {
+/// What is to be recorded.
+pub struct Wanted<'a> {
+    pub sides: Sides,
+    /// Who waits for the timer; None: timerlat where the guest's kernel has it.
+    pub sampler: Option<Sampler>,
+    pub time: Duration,
+    /// What runs beside it, if it is not empty.
+    pub command: &'a [String],
+    /// In wall-clock time.
+    pub limit: Duration,
+}
+
+/// Lets the sampler run on all CPUs of the guest, beside a command, if there is one.
+pub fn record(host: &Host, guest: &Guest, wanted: &Wanted) -> Result<Recorded> {
+    let Wanted { sides, sampler, time, command, limit } = *wanted;
     let lead = if command.is_empty() { LEAD } else { LEAD + LOADING };
     let seconds = (lead + time + TAIL).as_secs_f64().to_string();
     if sides.host {
         host.start::<StepRecorder>()?;
     }
-    guest.start::<TimerlatRecorder>()?;
+    match sampler {
+        None => guest.start::<LatencyRecorder>()?,
+        Some(Sampler::Timerlat) => guest.start::<TimerlatRecorder>()?,
+        Some(Sampler::User) => guest.start::<WaiterRecorder>()?,
+    }
     let load = Load { command, ..Load::default() };
     let limit = limit.max(lead + time + STEP_LIMIT);
     let result = guest.exec(Exec::new(load.argv(&seconds)).timeout(limit))?;
@@ -62,7 +76,12 @@ pub fn record(
         let said = String::from_utf8_lossy(&result.stderr);
         bail!("what runs in the guest failed with code {}: {}", result.code, said.trim());
     }
-    let latency = cut(guest.read::<TimerlatRecorder>()?, lead, time);
+    let latency = match sampler {
+        None => guest.read::<LatencyRecorder>(),
+        Some(Sampler::Timerlat) => guest.read::<TimerlatRecorder>(),
+        Some(Sampler::User) => guest.read::<WaiterRecorder>(),
+    };
+    let latency = cut(latency?, lead, time);
     let seen = if sides.host { Some(host.read::<StepRecorder>()?) } else { None };
     if let Some(seen) = &seen {
         noise::check_offsets(&seen.tsc_offsets, guest.pid())?;
@@ -71,8 +90,8 @@ pub fn record(
 }
 
 /// The same on this machine, in this process, which may be somebody's VM.
-pub fn record_here(time: Duration) -> Result<Recorded> {
-    let mut guest = TimerlatRecorder::start()?;
+pub fn record_here(time: Duration, sampler: Option<Sampler>) -> Result<Recorded> {
+    let mut guest = LatencyRecorder::start_with(sampler)?;
     let end = Instant::now() + LEAD + time + TAIL;
     while Instant::now() < end {
         // So that no ring fills up.

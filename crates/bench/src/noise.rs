@@ -14,7 +14,7 @@ use paratick_core::{
     noise::{pair, GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
     wire::GuestConfig,
 };
-use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, sampler, Instrument};
+use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, pinned, Instrument};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -160,7 +160,7 @@ pub fn pin(guest: &mut GuestConfig) {
 pub fn sample_on(guest: &Guest, cpus: &str) -> Result<()> {
     let script = format!(
         "cd /sys/kernel/tracing; echo {cpus} >{}; [ ! -e osnoise ] || echo {cpus} >osnoise/cpus",
-        sampler::CPUS
+        pinned::CPUS
     );
     let result = guest.exec(Exec::new(["sh", "-c", &script]).timeout(STEP_LIMIT))?;
     if result.code != 0 {

@@ -4,18 +4,18 @@
 use crate::{
     errors::usage,
     input::{self, Kind},
-    options::{duration, number, refuse, Format, LabOptions, SideChoice},
+    options::{duration, named, number, refuse, Format, LabOptions, SideChoice},
     progress, signals,
 };
 use anyhow::{bail, Result};
 use clap::Args as Arguments;
 use paratick_bench::{
-    latency::{quiet, record, record_here, Recorded},
+    latency::{quiet, record, record_here, Recorded, Wanted},
     noise::Sides,
 };
 use paratick_core::{
     event::Events,
-    latency::{exits_by_cause, splits, summary, ByCause, Split, Summary},
+    latency::{exits_by_cause, splits, summary, ByCause, Sampler, Split, Summary},
 };
 use paratick_machine::spec::Clock;
 use paratick_view::{table::wrap, tables::latency as tables};
@@ -24,11 +24,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Say where the time goes between the deadline of a guest's timer and the thread that waits for it
 ///
-/// Lets the kernel's timerlat run on all CPUs of a guest, beside COMMAND or nothing, follows each
-/// deadline through the host, and splits timerlat's numbers into parts that add up to them.  In the
-/// lab it does both sides; with --host here and --side guest it measures this machine, which may be
-/// somebody's VM, and has only the guest's parts.  Stock kernels can be measured.  docs/noise.md
-/// explains the parts.
+/// Lets the kernel's timerlat run on all CPUs of a guest, or a program where its kernel has no
+/// timerlat, beside COMMAND or nothing, follows each deadline through the host, and splits the
+/// latency into parts that add up to it.  In the lab it does both sides; with --host here and --side
+/// guest it measures this machine, which may be somebody's VM, and has only the guest's parts.
+/// Stock kernels can be measured.  docs/noise.md explains the parts.
 /// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded.
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
@@ -40,6 +40,10 @@ pub struct Args {
     time: Duration,
     #[command(flatten)]
     side: SideChoice,
+    /// Who waits for the timer in the guest: its kernel's timerlat, or a program that sleeps
+    /// [default: timerlat where the kernel has it]
+    #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
+    sampler: Option<Sampler>,
     /// Explain so many activations, those with the longest latency
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(0..=100_000))]
     worst: u32,
@@ -48,7 +52,7 @@ pub struct Args {
     save: Option<PathBuf>,
     /// Read what was saved before, and record nothing
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["save", "time", "side", "command"])]
+    #[arg(conflicts_with_all = ["save", "time", "side", "sampler", "command"])]
     recording: Option<PathBuf>,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -82,8 +86,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let recorded = progress::during(|events| args.record(sides, events))?;
     if recorded.guest.activations.is_empty() {
         bail!(
-            "timerlat had no activation in {:?}\n\
-             hint: record for longer than its period (osnoise/timerlat_period_us in tracefs)",
+            "there was no activation in {:?}\n\
+             hint: record for longer than the period: 1 ms, or what osnoise/timerlat_period_us in \
+             tracefs says",
             args.time
         );
     }
@@ -112,12 +117,19 @@ impl Args {
 
     fn record(&self, sides: Sides, events: Events) -> Result<Recorded> {
         if !self.lab.host.host.boots() {
-            return record_here(self.time);
+            return record_here(self.time, self.sampler);
         }
         let mut plan = self.lab.plan(Clock::Leaping, events)?;
         quiet(&mut plan.host, &mut plan.guest);
         let (host, guest) = plan.boot(events)?;
-        let recorded = record(&host, &guest, sides, self.time, &self.command, self.timeout)?;
+        let wanted = Wanted {
+            sides,
+            sampler: self.sampler,
+            time: self.time,
+            command: &self.command,
+            limit: self.timeout,
+        };
+        let recorded = record(&host, &guest, &wanted)?;
         guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)
@@ -131,7 +143,8 @@ impl Args {
 
     fn text(&self, report: &Report) -> String {
         let sums = &report.summary;
-        let mut pieces = vec![tables::parts(sums, report.window_ns, report.with_host).text()];
+        let parts = tables::parts(sums, report.sampler, report.window_ns, report.with_host);
+        let mut pieces = vec![parts.text()];
         if !report.exits.is_empty() {
             pieces.push(tables::exits(&report.exits).text());
         }
@@ -150,6 +163,8 @@ impl Args {
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
+    /// Who waited for the timer.
+    sampler: Sampler,
     window_ns: u64,
     with_host: bool,
     summary: Summary,
@@ -163,6 +178,7 @@ impl Report {
         let activations = splits(guest, recorded.host.as_ref().zip(recorded.process));
         Report {
             schema: "paratick-timerlat/1",
+            sampler: guest.sampler,
             window_ns: guest.end_ns.saturating_sub(guest.begin_ns),
             with_host: recorded.host.is_some(),
             summary: summary(&activations),

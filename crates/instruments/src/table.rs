@@ -2,21 +2,34 @@
 //! All instruments by their names, and those that run.
 
 use crate::{
-    cycle::Cycle, exits::ExitCounter, gaps::GapRecorder, halts::HaltRecorder, idle::IdleCounter,
-    noise::NoiseRecorder, osnoise::OsnoiseRecorder, pcpus::PcpuCounter, polls::PollRecorder,
-    sampler::ProgramRecorder, steps::StepRecorder, timerlat::TimerlatRecorder,
-    timers::TimerRecorder, vcpus::VcpuCounter, Instrument,
+    cycle::Cycle,
+    exits::ExitCounter,
+    gaps::GapRecorder,
+    halts::HaltRecorder,
+    idle::IdleCounter,
+    latency::LatencyRecorder,
+    noise::NoiseRecorder,
+    osnoise::OsnoiseRecorder,
+    pcpus::PcpuCounter,
+    polls::PollRecorder,
+    sampler::ProgramRecorder,
+    steps::StepRecorder,
+    timerlat::{TimerlatRecorder, WaiterRecorder},
+    timers::TimerRecorder,
+    vcpus::VcpuCounter,
+    Instrument,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const TABLE: [(&str, Start); 14] = [
+const TABLE: [(&str, Start); 16] = [
     row::<ExitCounter>(),
     row::<Cycle>(),
     row::<GapRecorder>(),
     row::<IdleCounter>(),
     row::<HaltRecorder>(),
+    row::<LatencyRecorder>(),
     row::<NoiseRecorder>(),
     row::<OsnoiseRecorder>(),
     row::<PcpuCounter>(),
@@ -26,6 +39,7 @@ const TABLE: [(&str, Start); 14] = [
     row::<TimerlatRecorder>(),
     row::<TimerRecorder>(),
     row::<VcpuCounter>(),
+    row::<WaiterRecorder>(),
 ];
 
 type Start = fn() -> Result<Box<dyn Running>>;

@@ -49,6 +49,12 @@ impl Tracefs {
         self.0.join("events").join(event).is_dir()
     }
 
+    /// Whether there is a tracer of this name.
+    pub fn has_tracer(&self, name: &str) -> bool {
+        let all = std::fs::read_to_string(self.0.join("available_tracers")).unwrap_or_default();
+        all.split_ascii_whitespace().any(|one| one == name)
+    }
+
     /// Those of `events` that there are; an error if one is missing that is needed.
     pub fn present<'a>(
         &self,

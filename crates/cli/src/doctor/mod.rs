@@ -123,7 +123,7 @@ fn observable(otherwise: State) -> Vec<Item> {
         let verb = if tracer == "osnoise" { "noise" } else { tracer };
         let get = format!("a kernel with CONFIG_{}_TRACER", tracer.to_uppercase());
         let found = match has_tracer(tracer) {
-            Err(why) if works && tracer == "osnoise" => Ok(format!("a program samples: {why}")),
+            Err(why) if works => Ok(format!("a program samples: {why}")),
             found => found,
         };
         let name = format!("itself ({verb} --side guest)");

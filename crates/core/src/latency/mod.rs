@@ -6,6 +6,6 @@ mod recording;
 mod split;
 mod summary;
 
-pub use recording::{Activation, GuestLatency, HostSteps, Step, Via, What};
+pub use recording::{Activation, GuestLatency, HostSteps, Sampler, Step, Via, What};
 pub use split::{splits, Absent, Parts, Split};
 pub use summary::{exits_by_cause, summary, ByCause, Spread, Summary};

@@ -7,9 +7,12 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a guest's timerlat measured.
+/// What a guest's timerlat measured, or a program in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestLatency {
+    /// Older recordings are all timerlat's.
+    #[serde(default)]
+    pub sampler: Sampler,
     pub clock: Clock,
     /// From when to when, by the guest's CLOCK_MONOTONIC.
     pub begin_ns: u64,
@@ -37,18 +40,43 @@ impl GuestLatency {
     }
 }
 
+/// Whose thread waits for a timer.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Sampler {
+    /// The kernel's tracer.
+    #[default]
+    Timerlat,
+    /// A program in user space, which sleeps.
+    User,
+}
+
 /// A timer was due, and the thread that waits for it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activation {
     pub cpu: u32,
-    /// As timerlat counts it on this CPU.
+    /// As it is counted on this CPU, from 1 on.
     pub number: u64,
     /// The guest's CLOCK_MONOTONIC.
     pub deadline_ns: u64,
     /// When the interrupt began in which the timer expired.
     pub irq_began_ns: u64,
     pub via: Via,
-    /// Timerlat's own two numbers, from the deadline on.
+    /// From the deadline on, until the timer has its turn in the interrupt, and until the thread
+    /// runs: timerlat's own two numbers, or when a program in user space has read the clock.
     pub irq_ns: u64,
     pub thread_ns: u64,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every activation of timerlat, split into disjoint parts that add up to its numbers.
+//! Every activation, split into disjoint parts that add up to timerlat's numbers, or a program's.
 //!
 //! The way from the deadline to the thread has six stations, each at or after the one before; a
 //! part is what is between two of them.  Whenever the vCPU is out of its guest again after it was
@@ -20,11 +20,11 @@ pub struct Parts {
     pub entry: u64,
     /// Until the guest's interrupt begins.
     pub injection: u64,
-    /// Until timerlat's timer has its turn in it.
+    /// Until the thread's timer has its turn in it.
     pub irq: u64,
     /// Exits after the entry and until then.
     pub irq_exits: u64,
-    /// Until timerlat's thread runs.
+    /// Until that thread runs.
     pub thread: u64,
     /// Exits meanwhile.
     pub thread_exits: u64,
@@ -48,7 +48,7 @@ impl Parts {
         [timer, wake, entry, injection, irq, irq_exits, thread, thread_exits]
     }
 
-    /// Timerlat's number for the interrupt.
+    /// The sampler's number for the interrupt.
     pub fn until_irq(&self) -> u64 {
         self.all()[..6].iter().sum()
     }

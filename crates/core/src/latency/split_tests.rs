@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    latency::Step,
+    latency::{Sampler, Step},
     noise::{Clock, Instant, TscOffset},
 };
 use proptest::prelude::*;
@@ -38,7 +38,13 @@ fn due(irq_began_us: u64, irq_us: u64, thread_us: u64) -> GuestLatency {
         irq_ns: irq_us * 1_000,
         thread_ns: thread_us * 1_000,
     };
-    GuestLatency { clock: clock(), begin_ns: 0, end_ns: 1_000_000, activations: vec![activation] }
+    GuestLatency {
+        sampler: Sampler::Timerlat,
+        clock: clock(),
+        begin_ns: 0,
+        end_ns: 1_000_000,
+        activations: vec![activation],
+    }
 }
 
 /// In µs, and what exits are among them.

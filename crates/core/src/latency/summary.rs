@@ -29,7 +29,7 @@ impl Spread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
     pub activations: usize,
-    /// Timerlat's own two numbers.
+    /// The sampler's own two numbers.
     pub irq: Option<Spread>,
     pub thread: Option<Spread>,
     /// By [`Parts::NAMES`].

@@ -16,35 +16,23 @@ use crate::{
         raw::{Noise, OSNOISE_GAP, OSNOISE_LOST},
         LEAD,
     },
+    pinned::{callable, cpus, Threads},
     Instrument,
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use aya::Ebpf;
 use paratick_core::noise::{
     Clock, Gap, GuestNoise, Instant, Kind, SamplingProgram, OSNOISE_THRESHOLD,
 };
 use reader::{Reader, Seen};
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc, Arc,
-    },
-    thread::{self, JoinHandle},
-    time::Duration,
-};
-
-/// If this file is there, only the CPUs of its list are sampled, as with `osnoise/cpus`.
-pub const CPUS: &str = "/run/paratick-sampled-cpus";
-const ONLINE: &str = "/sys/devices/system/cpu/online";
+use std::{os::fd::AsFd, thread, time::Duration};
 
 /// For so long the TSC's rate is looked at before.
 const RATE: Duration = Duration::from_millis(20);
 
 pub struct ProgramRecorder {
     // In this order: who samples ends first.
-    threads: Threads,
+    threads: Threads<Seen>,
     ebpf: Ebpf,
     begun: Instant,
     records: Records<Noise>,
@@ -58,14 +46,19 @@ impl Instrument for ProgramRecorder {
     fn start() -> Result<ProgramRecorder> {
         let mut ebpf = program::load()?;
         let records = Records::of(&mut ebpf)?;
-        let telling = program::telling(&mut ebpf)?;
+        let telling = callable(&mut ebpf, "sampled")?;
         let before = clock::with_tsc();
         thread::sleep(RATE);
         let begun = clock::with_tsc();
         let threshold = ticks(before, begun, OSNOISE_THRESHOLD);
         let mut threads = Threads::default();
         for cpu in cpus()? {
-            threads.start(cpu, threshold, telling.try_clone()?).context(program::WHAT)?;
+            let telling = telling.try_clone()?;
+            // bpf/sampler.bpf.c knows it by this name.
+            let started = threads.start(cpu, format!("sampler/{cpu}"), move |stop, ready| {
+                Reader { threshold, program: telling.as_fd(), stop }.run(ready)
+            });
+            started.context(program::WHAT)?;
         }
         Ok(ProgramRecorder { threads, ebpf, begun, records, seen: Vec::new() })
     }
@@ -94,64 +87,6 @@ impl ProgramRecorder {
     pub fn drain(&mut self) -> Result<()> {
         self.records.drain()
     }
-}
-
-/// One for each CPU.
-#[derive(Default)]
-struct Threads {
-    stop: Arc<AtomicBool>,
-    running: Vec<JoinHandle<Result<Seen>>>,
-}
-
-impl Threads {
-    /// Returns as soon as it samples.
-    fn start(&mut self, cpu: u32, threshold: u64, telling: OwnedFd) -> Result<()> {
-        let (tell, ready) = mpsc::channel();
-        let stop = self.stop.clone();
-        let sample = move || {
-            let reader = Reader { threshold, program: telling.as_fd(), stop: &stop };
-            reader.run(cpu, || _ = tell.send(()))
-        };
-        // bpf/sampler.bpf.c knows it by this name.
-        let thread = thread::Builder::new().name(format!("sampler/{cpu}")).spawn(sample)?;
-        self.running.push(thread);
-        // Else it has ended, and says why.
-        if ready.recv().is_err() {
-            self.end()?;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<Vec<Seen>> {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.running.drain(..).map(|thread| match thread.join() {
-            Ok(seen) => seen,
-            Err(_) => bail!("a thread that samples has panicked"),
-        });
-        ended.collect()
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        self.end().ok();
-    }
-}
-
-fn cpus() -> Result<Vec<u32>> {
-    let file = if Path::new(CPUS).exists() { CPUS } else { ONLINE };
-    let list = fs_err::read_to_string(file)?;
-    in_list(list.trim()).with_context(|| format!("{file} has no list of CPUs: {list:?}"))
-}
-
-/// The CPUs of a list such as `0-3,6`.
-fn in_list(list: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for range in list.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
-    }
-    Some(cpus)
 }
 
 /// How many ticks of the TSC take so long.

@@ -7,9 +7,8 @@ use crate::{
     symbols::variable_addresses,
     tracefs::Tracefs,
 };
-use anyhow::{bail, Context, Result};
-use aya::{programs::Program, Ebpf};
-use std::os::fd::{AsFd, OwnedFd};
+use anyhow::{Context, Result};
+use aya::Ebpf;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sampler.bpf.o"));
 
@@ -72,13 +71,4 @@ pub fn load() -> Result<Ebpf> {
     attach_ways_out(&tracefs, &mut ebpf)?;
     bpf::attach(&mut ebpf, events)?;
     Ok(ebpf)
-}
-
-/// The one that the sampling program itself lets run.
-pub fn telling(ebpf: &mut Ebpf) -> Result<OwnedFd> {
-    let Some(Program::RawTracePoint(program)) = ebpf.program_mut("sampled") else {
-        bail!("there is no program to tell gaps by in the object");
-    };
-    program.load()?;
-    Ok(program.fd()?.as_fd().try_clone_to_owned()?)
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread that samples: it reads the TSC and does nothing else, until it was away.
 
-use crate::clock::tsc;
+use crate::{clock::tsc, pinned::run_program};
 use anyhow::{bail, Context, Result};
-use rustix::thread::{sched_setaffinity, CpuSet};
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::BorrowedFd,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -28,7 +27,7 @@ pub struct Seen {
     pub page_faults: u64,
 }
 
-/// Samples on one CPU.
+/// Samples on its CPU.
 pub struct Reader<'a> {
     /// In ticks of the TSC; what is shorter is no gap.
     pub threshold: u64,
@@ -39,12 +38,7 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// `ready` is called as soon as it is known that it can sample there.
-    pub fn run(&self, cpu: u32, ready: impl FnOnce()) -> Result<Seen> {
-        let mut set = CpuSet::new();
-        set.set(cpu as usize);
-        sched_setaffinity(None, &set).with_context(|| {
-            format!("CPU {cpu} cannot be sampled\nhint: let the cpuset of this process have it")
-        })?;
+    pub fn run(&self, ready: &dyn Fn()) -> Result<Seen> {
         let mut trial = Seen { least: u64::MAX, ..Seen::default() };
         for _ in 0..TRIALS {
             let now = tsc();
@@ -94,54 +88,8 @@ impl Reader<'_> {
     }
 
     fn keep(&self, begin: u64, ticks: u64, told: u64) -> Result<()> {
-        run_program(self.program, &[begin, ticks, told])
+        run_program(self.program, &[begin, ticks, told]).context("a gap cannot be told")
     }
-}
-
-/// The part of union bpf_attr that is for BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
-#[repr(C)]
-#[derive(Default)]
-struct TestRun {
-    program: u32,
-    returned: u32,
-    data_sizes: [u32; 2],
-    data: [u64; 2],
-    repeat: u32,
-    duration: u32,
-    context_size: u32,
-    context_size_out: u32,
-    context: u64,
-    context_out: u64,
-    flags: u32,
-    cpu: u32,
-}
-
-const BPF_PROG_TEST_RUN: u32 = 10;
-
-/// Lets a program of raw tracepoints run, here and now.
-fn run_program(program: BorrowedFd, arguments: &[u64; 3]) -> Result<()> {
-    let mut attributes = TestRun {
-        program: program.as_fd().as_raw_fd() as u32,
-        context_size: size_of_val(arguments) as u32,
-        context: arguments.as_ptr() as u64,
-        ..TestRun::default()
-    };
-    // SAFETY: both are alive until it returns, and the kernel is told how long they are.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_PROG_TEST_RUN,
-            &mut attributes as *mut TestRun,
-            size_of::<TestRun>(),
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error()).context(
-            "a gap cannot be told to the kernel\n\
-             hint: Linux 5.10 or newer is needed",
-        );
-    }
-    Ok(())
 }
 
 /// Of this thread.

@@ -77,15 +77,6 @@ fn a_program_says_what_it_costs() {
 }
 
 #[test]
-fn lists_of_cpus_are_as_the_kernel_writes_them() {
-    assert_eq!(in_list("0-2,5"), Some(vec![0, 1, 2, 5]));
-    assert_eq!(in_list("3"), Some(vec![3]));
-    for wrong in ["", "a", "1-"] {
-        assert_eq!(in_list(wrong), None, "{wrong}");
-    }
-}
-
-#[test]
 fn a_threshold_is_in_ticks_of_the_tsc() {
     let Clock { begin, end } = clock();
     assert_eq!(ticks(begin, end, 1_000), 2_000);

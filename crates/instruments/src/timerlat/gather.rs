@@ -58,7 +58,12 @@ fn activation(expiry: &Expiry, irq_ns: u64, thread_ns: u64) -> Result<Activation
             expiry.expire_ns
         );
     }
-    Ok(Activation {
+    Ok(told(expiry, irq_ns, thread_ns))
+}
+
+/// What both samplers' activations have in common.
+pub fn told(expiry: &Expiry, irq_ns: u64, thread_ns: u64) -> Activation {
+    Activation {
         cpu: expiry.cpu,
         number: expiry.number,
         deadline_ns: expiry.deadline_ns,
@@ -70,7 +75,7 @@ fn activation(expiry: &Expiry, irq_ns: u64, thread_ns: u64) -> Result<Activation
         },
         irq_ns,
         thread_ns,
-    })
+    }
 }
 
 struct Said {

@@ -3,11 +3,15 @@
 //! activations, with the interrupt that began it (Documentation/trace/timerlat-tracer.rst).
 //!
 //! bpf/timerlat.bpf.c makes a record of each expiry; what timerlat measured is in its own trace,
-//! and [`gather`] puts both together.
+//! and [`gather`] puts both together.  Where a kernel has no such tracer, a [`program`](waiter)
+//! waits in its place.
 
 mod gather;
 mod program;
 mod raw;
+mod waiter;
+
+pub use waiter::WaiterRecorder;
 
 use crate::{
     bpf::{self, Records},
@@ -19,7 +23,7 @@ use anyhow::{bail, Context, Result};
 use aya::Ebpf;
 use gather::gather;
 use paratick_core::{
-    latency::GuestLatency,
+    latency::{GuestLatency, Sampler},
     noise::{Clock, Instant},
 };
 use raw::{Expiry, TIMERLAT_LOST};
@@ -40,7 +44,7 @@ impl Instrument for TimerlatRecorder {
 
     fn start() -> Result<TimerlatRecorder> {
         let tracefs = Tracefs::open().context(program::WHAT)?;
-        let mut ebpf = program::load(&tracefs)?;
+        let mut ebpf = program::for_tracer(&tracefs)?;
         let records = Records::of(&mut ebpf)?;
         let tracer = tracefs.instance("timerlat")?;
         tracer.set("buffer_size_kb", BUFFER_KB)?;
@@ -68,6 +72,7 @@ impl Instrument for TimerlatRecorder {
         bpf::check_lost(&self.ebpf, TIMERLAT_LOST, "expiries", HINT)?;
         let clock = Clock { begin: self.begun, end: clock::with_tsc() };
         Ok(GuestLatency {
+            sampler: Sampler::Timerlat,
             clock,
             begin_ns: self.begun.ns,
             end_ns: clock.end.ns,
@@ -77,6 +82,11 @@ impl Instrument for TimerlatRecorder {
 }
 
 impl TimerlatRecorder {
+    /// Whether this kernel has the tracer.
+    pub(crate) fn can(tracefs: &Tracefs) -> bool {
+        tracefs.has_tracer(Self::NAME)
+    }
+
     /// As [`Records::drain`].
     pub fn drain(&mut self) -> Result<()> {
         self.records.drain()

@@ -21,6 +21,7 @@ fn expiry(cpu: u32, number: u64) -> Expiry {
         deadline_ns: 4_000_000_000,
         irq_ns: 4_000_000_100,
         expire_ns: 4_000_000_700,
+        thread_ns: 0,
         cpu,
         via: VIA_TIMER,
         number,

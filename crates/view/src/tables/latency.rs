@@ -5,15 +5,19 @@ use crate::{
     number::{self, count, nanos},
     table::Table,
 };
-use paratick_core::latency::{ByCause, Parts, Split, Spread, Summary};
+use paratick_core::latency::{ByCause, Parts, Sampler, Split, Spread, Summary};
 
 /// The first of [`Parts`] that only a host tells, and how many there are.
 const HOST_S: usize = 3;
 
-/// The parts and timerlat's own two numbers; `with_host` is whether the host was asked, too.
-pub fn parts(summary: &Summary, window_ns: u64, with_host: bool) -> Table {
+/// The parts and the sampler's own two numbers; `with_host` is whether the host was asked, too.
+pub fn parts(summary: &Summary, sampler: Sampler, window_ns: u64, with_host: bool) -> Table {
     let activations = number::plural(summary.activations, "activation");
-    let caption = format!("{activations} of timerlat in {}", nanos(window_ns));
+    let who = match sampler {
+        Sampler::Timerlat => "timerlat",
+        Sampler::User => "a program that sleeps",
+    };
+    let caption = format!("{activations} of {who} in {}", nanos(window_ns));
     let columns = ["Part", "Median", "99 % at most", "Longest", "In all", "Share"];
     let mut table = Table::new(caption, columns);
     let all = summary.thread.map_or(1, |spread| spread.sum_ns.max(1)) as f64;
@@ -39,15 +43,24 @@ pub fn parts(summary: &Summary, window_ns: u64, with_host: bool) -> Table {
             _ => row(name, *spread),
         }
     }
-    row("= timerlat's IRQ", summary.irq);
-    row("= timerlat's thread", summary.thread);
+    let whose = match sampler {
+        Sampler::Timerlat => "timerlat's",
+        Sampler::User => "the program's",
+    };
+    row(&format!("= {whose} IRQ"), summary.irq);
+    row(&format!("= {whose} thread"), summary.thread);
     table.note(match with_host {
-        true => {
-            "The parts of each activation add up to timerlat's number for the thread, and all but \
-             the last two to that for the IRQ, to the nanosecond. Medians do not add up."
+        true => format!(
+            "The parts of each activation add up to {whose} number for the thread, and all but the \
+             last two to that for the IRQ, to the nanosecond. Medians do not add up."
+        ),
+        false => {
+            "Without its host, a guest cannot tell what the time until its IRQ consists of.".into()
         }
-        false => "Without its host, a guest cannot tell what the time until its IRQ consists of.",
     });
+    if sampler == Sampler::User {
+        table.note(PROGRAM);
+    }
     table.note(carriers(summary, with_host));
     if summary.doubtful > 0 {
         table.note(format!(
@@ -57,6 +70,11 @@ pub fn parts(summary: &Summary, window_ns: u64, with_host: bool) -> Table {
     }
     table
 }
+
+/// What a program that slept, and not timerlat, measures otherwise.
+const PROGRAM: &str = "A program in user space waited, one thread on each CPU with SCHED_FIFO 95, \
+    as timerlat's: guest's thread has the way back to user space, too, until the program has read \
+    the clock.";
 
 fn carriers(summary: &Summary, with_host: bool) -> String {
     let via = summary.via.iter().map(|(via, times)| format!("{via} {}", count(*times as f64)));
@@ -145,7 +163,9 @@ mod tests {
             split(2, 4_100, Via::LocalTimer),
             split(3, 0, Via::VirtualTick),
         ];
-        let table = parts(&summary(&splits), 3_000_000, true).text().replace("\n  ", " ");
+        let table = parts(&summary(&splits), Sampler::Timerlat, 3_000_000, true)
+            .text()
+            .replace("\n  ", " ");
         assert!(table.contains("3 activations of timerlat in 3.00 ms"), "{table}");
         assert!(table.contains("local timer 2, virtual tick 1."), "{table}");
         assert!(table.contains("KVM's own timer expired for 2 of them"), "{table}");
@@ -165,14 +185,24 @@ mod tests {
     #[test]
     fn a_guest_alone_has_one_part_until_its_interrupt() {
         let splits = [split(1, 0, Via::LocalTimer)];
-        let table = parts(&summary(&splits), 3_000_000, false).text();
+        let table = parts(&summary(&splits), Sampler::Timerlat, 3_000_000, false).text();
         assert!(table.contains("until the guest's IRQ"), "{table}");
         assert!(!table.contains("wake-up") && !table.contains("exits"), "{table}");
+        assert!(!table.contains("program"), "{table}");
+    }
+
+    #[test]
+    fn a_program_that_waited_is_told() {
+        let splits = [split(1, 0, Via::LocalTimer)];
+        let table = parts(&summary(&splits), Sampler::User, 3_000_000, true).text();
+        assert!(table.contains("1 activation of a program that sleeps in 3.00 ms"), "{table}");
+        assert!(table.contains("= the program's IRQ") && !table.contains("= timerlat"), "{table}");
+        assert!(table.contains("the way back to user space"), "{table}");
     }
 
     #[test]
     fn of_no_activations_nothing_is_known() {
-        let table = parts(&summary(&[]), 3_000_000, true).text();
+        let table = parts(&summary(&[]), Sampler::Timerlat, 3_000_000, true).text();
         assert!(table.contains("0 activations") && !table.contains("NaN"), "{table}");
     }
 }
