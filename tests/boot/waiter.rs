@@ -85,7 +85,7 @@ fn at_once(host: &Host, guest: &Guest) -> [Recorded; 2] {
     panic!("their deadlines are always near each other");
 }
 
-/// The medians of each part, of both.
+/// Prints each part of both; the medians of their two numbers.
 fn compared(of: &str, [tracer, program]: [&(Vec<Split>, Summary); 2]) -> [[u64; 2]; 2] {
     for (at, name) in Parts::NAMES.iter().enumerate() {
         let [one, other] = [tracer, program].map(|both| both.1.parts[at].1.unwrap());
@@ -99,24 +99,37 @@ fn compared(of: &str, [tracer, program]: [&(Vec<Split>, Summary); 2]) -> [[u64; 
     both
 }
 
-/// In one guest, at once and one after the other.  The program's interrupt is told right before
-/// timerlat reads the clock in it; and the program has the way back to user space behind it.
+fn means(sums: &Summary) -> impl Iterator<Item = u64> + '_ {
+    let parts = sums.parts.iter().map(|(_, spread)| *spread);
+    let both = parts.chain([sums.irq, sums.thread]);
+    both.map(|spread| spread.unwrap().sum_ns / sums.activations as u64)
+}
+
+/// In one guest, at once and one after the other.  Seen: timerlat's medians are longer by 1.1 to
+/// 1.6 us for the interrupt and by 0.4 to 1.3 us for the thread.  Of these, 0.8 to 1.0 us are in
+/// the guest's IRQ: timerlat reads the clock behind the BPF program that tells of the expiry.
 #[test]
 fn a_program_that_waits_measures_what_timerlat_measures() {
+    const BOUND: u64 = 2_000;
     let (host, guest) = pair_of([kernel(), kernel()], "tickless", &[]);
     let [tracer, program] = at_once(&host, &guest).map(|recorded| explained(&recorded));
     let together = compared("at once", [&tracer, &program]);
+    // Each part, and both numbers.
+    for (of_tracer, of_program) in means(&tracer.1).zip(means(&program.1)) {
+        assert!(of_program.abs_diff(of_tracer) < BOUND, "{of_program} {of_tracer}");
+    }
     let samplers = [Sampler::Timerlat, Sampler::User];
     let [tracer, program] = samplers.map(|sampler| {
         let recorded = recorded(&host, &guest, Some(sampler), &[]);
         assert_eq!(recorded.guest.sampler, sampler);
         explained(&recorded)
     });
+    // Of these, ticks are in a different number.
     let apart = compared("one after the other", [&tracer, &program]);
     for [tracer, program] in [together, apart] {
-        assert!(program[0].abs_diff(tracer[0]) < 1_000, "{program:?} {tracer:?}");
-        let more = program[1] as i64 - tracer[1] as i64;
-        assert!((0..5_000).contains(&more), "{program:?} {tracer:?}");
+        for (of_tracer, of_program) in tracer.into_iter().zip(program) {
+            assert!(of_program.abs_diff(of_tracer) < BOUND, "{program:?} {tracer:?}");
+        }
     }
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

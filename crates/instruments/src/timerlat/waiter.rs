@@ -99,7 +99,8 @@ struct Waiter {
 impl Waiter {
     fn run(&self, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {
         be_realtime()?;
-        run_program(self.waits.as_fd(), &[])?;
+        // The kernel runs no program without an argument.
+        run_program(self.waits.as_fd(), &[0])?;
         ready();
         let mut deadline = clock::now_ns() + PERIOD_NS;
         while !stop.load(Ordering::Relaxed) {
