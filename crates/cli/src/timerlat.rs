@@ -26,9 +26,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 ///
 /// Lets the kernel's timerlat run on all CPUs of a guest, or a program where its kernel has no
 /// timerlat, beside COMMAND or nothing, follows each deadline through the host, and splits the
-/// latency into parts that add up to it.  In the lab it does both sides; with --host here and --side
-/// guest it measures this machine, which may be somebody's VM, and has only the guest's parts.
-/// Stock kernels can be measured.  docs/noise.md explains the parts.
+/// latency into parts that add up to it.  In the lab it does both sides; with --host here and
+/// --side guest it measures this machine, which may be somebody's VM, and has only the guest's
+/// parts.  Stock kernels can be measured.  docs/noise.md explains the parts.
 /// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded.
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
