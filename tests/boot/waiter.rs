@@ -67,7 +67,7 @@ fn at_once(host: &Host, guest: &Guest) -> [Recorded; 2] {
         let last = |latency: &GuestLatency| latency.activations.last().unwrap().deadline_ns;
         let apart = last(&program).abs_diff(last(&tracer)) % 1_000_000;
         println!("{apart} ns apart");
-        if apart < APART || apart > 1_000_000 - APART {
+        if !(APART..=1_000_000 - APART).contains(&apart) {
             guest.start::<TimerlatRecorder>().unwrap();
             continue;
         }
