@@ -61,14 +61,8 @@ fn with_origin<Rest>(all: &kept::Kept<Rest>, rows: String) -> String {
     format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
 }
 
-const MODES: [&str; 6] = [
-    "tickless",
-    "tickless+poll",
-    "tickless+poll-50k",
-    "paratick+nopoll",
-    "paratick+poll",
-    "paratick",
-];
+const MODES: [&str; 5] =
+    ["tickless", "tickless+poll", "paratick+nopoll", "paratick+poll", "paratick"];
 const WORKLOADS: [&str; 7] =
     ["cpu", "pingpong", "barrier", "sleep", "exponential", "block", "idle"];
 
@@ -110,38 +104,6 @@ pub fn polling_cpu() -> String {
     })
 }
 
-/// The time of two guests on the same pCPUs.
-pub fn polling_two() -> String {
-    let all = kept("polling-two");
-    by_mode(&all, &all.rest.duration_ns, "time", |workload, mode| match mode {
-        "tickless" => "0 %".into(),
-        mode => changed(&all.rest.duration_ns, workload, mode),
-    })
-}
-
-/// Guests of two vCPUs on two pCPUs: one, two and four of them.
-pub fn overcommit() -> String {
-    const MODES: [&str; 4] = ["periodic", "tickless-stop", "tickless", "paratick"];
-    let all = [1_u32, 2, 4].map(|guests| (guests, kept(&format!("overcommit-{guests}"))));
-    let rows = all.iter().flat_map(|(guests, all)| {
-        WORKLOADS.iter().filter(|name| all.rest.exits.contains_key(**name)).map(move |workload| {
-            let cells = MODES.map(|mode| {
-                let exits = all.rest.exits[*workload][mode] / f64::from(*guests);
-                let ns = all.rest.duration_ns[*workload][mode];
-                let fair = all.rest.fastest_guest_ns.get(*workload).map(|of| of[mode] / ns);
-                let fair = fair.map_or(String::new(), |share| format!(", {:.0} %", 100.0 * share));
-                let ms = paratick_view::number::decimal(ns / 1e6);
-                format!("{}, {ms} ms{fair}", paratick_view::number::whole(exits))
-            });
-            let cells = cells.join(" | ").replace(NARROW_SPACE, " ");
-            format!("| {guests} | {workload} | {cells} |")
-        })
-    });
-    let names = MODES.join(" | ");
-    let head = format!("| guests | | {names} |\n|{}", "---|".repeat(MODES.len() + 2));
-    with_origin(&all[2].1, table(&head, rows))
-}
-
 /// What else `scripts/table` keeps of `bench polling`.
 #[derive(Deserialize)]
 struct Polling {
@@ -160,14 +122,15 @@ struct UnderRule {
     cpu_ns: [f64; 3],
     duration_ns: [f64; 3],
     /// How many halts began with each limit, in ns, in one run.
-    limits: Option<BTreeMap<u32, u64>>,
+    limits: Option<BTreeMap<String, u64>>,
 }
 
 /// The gap to the host itself.
 pub fn native() -> String {
     let all: kept::Kept<Polling> = kept::read("polling");
     let time = &all.rest.duration_ns;
-    let ran = time.iter().filter(|(name, _)| all.rest.native_ns.contains_key(*name));
+    let ran =
+        time.iter().filter(|(name, _)| *name != "idle" && all.rest.native_ns.contains_key(*name));
     let ran: Medians = ran.map(|(name, modes)| (name.clone(), modes.clone())).collect();
     by_mode(&all, &ran, "time", |workload, mode| {
         change(time[workload][mode] / all.rest.native_ns[workload])
@@ -204,7 +167,7 @@ pub fn limits() -> String {
         let limits = one.limits.as_ref().filter(|limits| limits.len() > 1)?;
         let halts: u64 = limits.values().sum();
         let share = |limit: &u32| {
-            let begun = limits.get(limit).copied().unwrap_or_default();
+            let begun = limits.get(&limit.to_string()).copied().unwrap_or_default();
             paratick_view::number::decimal(100.0 * begun as f64 / halts as f64)
         };
         let cells: Vec<_> = LIMITS.iter().map(share).collect();
