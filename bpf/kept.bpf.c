@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What KVM keeps of a VM and no exit tells: why it may not use AVIC or APICv,
- * and whether the guest has asked for the page of kvm-clock.
+ * whether the guest has asked for the page of kvm-clock, and whether the VMM
+ * raises a line that the guest has masked.
  */
 #include "bpf.h"
 #include "kept.h"
+
+/* The line of the PIT and of an HPET in its place, as interrupt controllers number it. */
+#define LINE		0
+#define PIC_PIN		0
+#define IOAPIC_PIN	2
+#define IOAPIC_MASKED	(1 << 16)
 
 char _license[] SEC("license") = "GPL";
 
@@ -70,5 +77,47 @@ int kvm_pvclock_update(void *ctx)
 
 	if (kept)
 		__sync_fetch_and_add(&kept->writes, 1);
+	return 0;
+}
+
+/*
+ * The VMM's own: KVM's PIT is a thread of the kernel, and no process of a VM.
+ * Its arguments are the line, the level and who sets it. QEMU sets each level
+ * twice, for the PIC and for the IO-APIC.
+ */
+SEC("raw_tracepoint/kvm_set_irq")
+int kvm_set_irq(__u64 *ctx)
+{
+	struct kept *kept = its();
+
+	__u64 level = !!(__u32)ctx[1];
+
+	if (!kept || (__u32)ctx[0] != LINE)
+		return 0;
+	if (level && !kept->level)
+		__sync_fetch_and_add(&kept->pulses, 1);
+	kept->level = level;
+	return 0;
+}
+
+/* The chip, the pin, which of its lines keep their level, and which are masked. */
+SEC("raw_tracepoint/kvm_pic_set_irq")
+int kvm_pic_set_irq(__u64 *ctx)
+{
+	struct kept *kept = its();
+
+	if (kept && !(__u8)ctx[0] && (__u8)ctx[1] == PIC_PIN && !(ctx[3] >> PIC_PIN & 1))
+		__sync_fetch_and_add(&kept->unmasked, 1);
+	return 0;
+}
+
+/* The entry of the pin, and the pin. */
+SEC("raw_tracepoint/kvm_ioapic_set_irq")
+int kvm_ioapic_set_irq(__u64 *ctx)
+{
+	struct kept *kept = its();
+
+	if (kept && (__u32)ctx[1] == IOAPIC_PIN && !(ctx[0] & IOAPIC_MASKED))
+		__sync_fetch_and_add(&kept->unmasked, 1);
 	return 0;
 }

@@ -15,6 +15,9 @@ struct kept {
 	__u64 clocks;		/* entries of vCPUs with a page of kvm-clock */
 	__u64 changes;		/* of those reasons */
 	__u64 writes;		/* of the pages of kvm-clock */
+	__u64 pulses;		/* of the timers' line, by the VMM */
+	__u64 level;		/* of that line */
+	__u64 unmasked;		/* … which a PIC or IO-APIC let through */
 };
 
 #endif

@@ -7,6 +7,7 @@ mod by_hand;
 mod chain;
 mod delivery;
 mod inputs;
+mod masked;
 
 use crate::support::{compile, host_spec, kernel, mode, resumed, sh, stock, text, tools};
 use paratick_build::kernel::DEFAULT_BASE;

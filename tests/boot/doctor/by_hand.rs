@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const READS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/doctor/reads.c");
 
-fn host() -> Host {
+pub fn host() -> Host {
     snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap()
 }
 

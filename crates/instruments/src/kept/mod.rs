@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, and whether the
-//! guest has kvm-clock.  Some of it is where BTF says, and not known without.
+//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, whether the guest has
+//! kvm-clock, and whether the VMM raises a line that is masked.  Some of it is where BTF says, and not known without.
 //!
 //! bpf/kept.bpf.c reads and counts.
 
@@ -18,11 +18,14 @@ const REASON: &str = "APICV_INHIBIT_REASON_";
 /// Told by tracepoints; each has a BPF program of its name.
 const CHANGES: &str = "kvm_apicv_inhibit_changed";
 const WRITES: &str = "kvm_pvclock_update";
+const LINES: [&str; 3] = ["kvm_set_irq", "kvm_pic_set_irq", "kvm_ioapic_set_irq"];
 
 pub struct Keeper {
     ebpf: Ebpf,
     /// As the kernel calls the reasons, by their bits.
     names: Vec<(String, u32)>,
+    /// Whether it tells of lines.
+    lines: bool,
 }
 
 /// Since the start.
@@ -34,6 +37,10 @@ pub struct Kept {
     pub changes: u64,
     /// How often KVM wrote the time into a page of kvm-clock.
     pub writes: u64,
+    /// How often the VMM raised the line of the PIT, which an HPET takes over.  None: nobody tells.
+    pub pulses: Option<u64>,
+    /// How often that line's level was set while the PIC or the IO-APIC did not mask it.
+    pub unmasked: u64,
 }
 
 /// What was read at entries.
@@ -61,21 +68,23 @@ impl Keeper {
         let mut offsets: Vec<_> = fields.into_iter().flatten().collect();
         offsets.push(("process", process));
         let mut ebpf = bpf::load(OBJECT, &offsets, &[]).context(WHAT)?;
-        for event in [CHANGES, WRITES] {
-            if tracefs.has(&format!("kvm/{event}")) {
-                bpf::attach_raw(&mut ebpf, event, event).context(WHAT)?;
-            }
+        let has = |event: &str| tracefs.has(&format!("kvm/{event}"));
+        // One of them alone would say too little.
+        let lines = LINES.into_iter().all(has);
+        let others = [CHANGES, WRITES].into_iter().filter(|event| has(event));
+        for event in others.chain(LINES.into_iter().filter(|_| lines)) {
+            bpf::attach_raw(&mut ebpf, event, event).context(WHAT)?;
         }
         if fields.is_some() {
             bpf::attach_raw(&mut ebpf, "kvm_entry", "kvm_entry").context(WHAT)?;
         }
-        Ok(Keeper { ebpf, names: btf.map(|btf| names(&btf)).unwrap_or_default() })
+        Ok(Keeper { ebpf, names: btf.map(|btf| names(&btf)).unwrap_or_default(), lines })
     }
 
     pub fn read(&self) -> Result<Kept> {
         let all: Array<_, raw::Kept> =
             Array::try_from(self.ebpf.map("all").context("no BPF map")?)?;
-        Ok(named(&all.get(&0, 0)?, &self.names))
+        Ok(named(&all.get(&0, 0)?, &self.names, self.lines))
     }
 }
 
@@ -103,7 +112,7 @@ fn names(btf: &Btf) -> Vec<(String, u32)> {
     all.filter_map(|(name, bit)| Some((name.strip_prefix(REASON)?.to_string(), bit))).collect()
 }
 
-fn named(kept: &raw::Kept, names: &[(String, u32)]) -> Kept {
+fn named(kept: &raw::Kept, names: &[(String, u32)], lines: bool) -> Kept {
     let name = |bit: u32| match names.iter().find(|(_, its)| *its == bit) {
         Some((name, _)) => name.clone(),
         None => format!("bit {bit}"),
@@ -114,7 +123,8 @@ fn named(kept: &raw::Kept, names: &[(String, u32)]) -> Kept {
         at_times: all(kept.ever & kept.not_always),
         has_clock: kept.clocks > 0,
     });
-    Kept { read, changes: kept.changes, writes: kept.writes }
+    let (pulses, unmasked) = (lines.then_some(kept.pulses), kept.unmasked);
+    Kept { read, changes: kept.changes, writes: kept.writes, pulses, unmasked }
 }
 
 #[cfg(test)]
@@ -131,8 +141,12 @@ mod tests {
             clocks: 4,
             changes: 5,
             writes: 6,
+            pulses: 7,
+            level: 1,
+            unmasked: 8,
         };
-        let kept = named(&raw, &names);
+        let kept = named(&raw, &names, true);
+        assert_eq!((kept.pulses, kept.unmasked), (Some(7), 8));
         let read = kept.read.unwrap();
         assert_eq!((kept.changes, kept.writes, read.has_clock), (5, 6, true));
         assert_eq!(
@@ -143,6 +157,8 @@ mod tests {
 
     #[test]
     fn without_an_entry_nothing_is_known() {
-        assert_eq!(named(&raw::Kept { writes: 1, ..raw::Kept::default() }, &[]).read, None);
+        let raw = raw::Kept { writes: 1, pulses: 1, ..raw::Kept::default() };
+        let kept = named(&raw, &[], false);
+        assert_eq!((kept.read, kept.pulses), (None, None));
     }
 }

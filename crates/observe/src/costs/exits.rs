@@ -43,12 +43,38 @@ impl Seen {
             let off = if what == "HPET" { "QEMU: -machine …,hpet=off; and " } else { "" };
             cost.found(found).mend(format!("{off}{TIMERS}"))
         };
-        DEVICES.map(of).to_vec()
+        let mut devices = DEVICES.map(of).to_vec();
+        devices.extend(self.masked_line());
+        devices
+    }
+
+    /// An HPET whose interrupts the guest has masked: QEMU goes on raising its line, without an exit
+    /// of the guest.  Of the VMM's first thread the time is the HPET's if most of its wake-ups are.
+    fn masked_line(&self) -> Option<Cost> {
+        let kept = self.kept.as_ref().ok().filter(|kept| kept.unmasked == 0)?;
+        let pulses = kept.pulses.filter(|pulses| *pulses > 0)?;
+        let first = |limits: &Limits| {
+            let first = limits.threads.own.iter().find(|thread| thread.id == self.vm.process);
+            first.map(|thread| (thread.slept, thread.cpu_ns))
+        };
+        let (before, after) = first(&self.before).zip(first(&self.after))?;
+        let [woken, ns] = [after.0.saturating_sub(before.0), after.1.saturating_sub(before.1)];
+        let its_ns = if pulses >= woken / 2 { ns } else { 0 };
+        let cost = self.cost("masked HPET", self.vm.per_second(pulses), self.vm.share(its_ns));
+        let cost = cost.found(format!(
+            "the VMM raises line 0, which the guest has masked, and no exit tells; its first \
+             thread wakes up {:.0} times a second",
+            self.vm.per_second(woken)
+        ));
+        Some(cost.mend(
+            "QEMU: -machine …,hpet=off (libvirt: <timer name='hpet' present='no'/>): the guest uses \
+             another timer",
+        ))
     }
 
     /// The host's kernel emulates the PIT, in a thread of its own.
     fn with_its_thread(&self, exits: Cost) -> (Cost, String) {
-        let ns = |limits: &Limits| limits.threads.pit.as_ref().map(|thread| thread.cpu_ns);
+        let ns = |limits: &Limits| limits.threads.pit().map(|thread| thread.cpu_ns);
         let Some((before, after)) = ns(&self.before).zip(ns(&self.after)) else {
             return (exits, "by its exits".into());
         };

@@ -51,7 +51,7 @@ fn seen(cpu: &str, exits: Vec<Exits>) -> Seen {
 fn kept(always: &[&str], at_times: &[&str], has_clock: bool) -> Kept {
     let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
     let read = Fields { always: words(always), at_times: words(at_times), has_clock };
-    Kept { read: Some(read), changes: 0, writes: 0 }
+    Kept { read: Some(read), changes: 0, writes: 0, pulses: Some(0), unmasked: 0 }
 }
 
 /// With AMD's switch, and a good TSC.
@@ -194,7 +194,7 @@ fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
         Thread { id: 1, name, cpu_ns: ns, user_ns: ns, slept: 0, waits_in }
     };
     for (limits, ns) in [(&mut seen.before, SECOND), (&mut seen.after, 2 * SECOND)] {
-        limits.threads.pit = Some(thread("kvm-pit/1", ns / 10));
+        limits.threads.kernel = vec![thread("vhost-1", ns), thread("kvm-pit/1", ns / 10)];
         limits.threads.own = vec![thread("kvm", 7 * ns), thread("IO io0", ns)];
     }
     assert_eq!(named(&seen), ["iothread", "PIT"]);
@@ -205,6 +205,35 @@ fn threads_cost_as_far_as_their_time_is_known_to_be_spared() {
     assert_eq!(named(&seen), ["PIT"]);
     seen.after.threads.own.clear();
     assert_eq!(of(&seen, "iothread").state, State::Unknown);
+}
+
+#[test]
+fn an_hpet_costs_that_raises_a_masked_line() {
+    let mut seen = seen("host", Vec::new());
+    let first = |slept, cpu_ns| Thread {
+        id: 1,
+        name: "kvm".into(),
+        cpu_ns,
+        user_ns: 0,
+        slept,
+        waits_in: None,
+    };
+    seen.before.threads.own = vec![first(7, SECOND)];
+    seen.after.threads.own = vec![first(2107, SECOND + SECOND / 10)];
+    let with = |seen: &mut Seen, pulses, unmasked| {
+        seen.kept = Ok(Kept { pulses, unmasked, ..kept(&[], &[], true) });
+        named(seen)
+    };
+    assert_eq!(with(&mut seen, Some(2000), 0), ["masked HPET"]);
+    let cost = of(&seen, "masked HPET");
+    assert_eq!((cost.per_second, cost.share), (Some(1000.0), Some(0.05)));
+    assert!(cost.found.contains("1050 times a second"), "{}", cost.found);
+    // What else the thread does is not the HPET's.
+    assert_eq!(with(&mut seen, Some(900), 0), ["masked HPET"]);
+    assert_eq!(of(&seen, "masked HPET").share, Some(0.0));
+    for (pulses, unmasked) in [(Some(2000), 1), (Some(0), 0), (None, 0)] {
+        assert!(with(&mut seen, pulses, unmasked).is_empty());
+    }
 }
 
 #[test]
