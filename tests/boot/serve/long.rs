@@ -42,10 +42,15 @@ fn queries() -> Vec<String> {
     .collect()
 }
 
+/// What the rules record, and what the alert watches, without its threshold.
 fn recorded() -> Vec<String> {
     let rules = packaged("paratick.rules.yml");
-    let names = rules.lines().filter_map(|line| line.trim().strip_prefix("- record: "));
-    names.map(String::from).collect()
+    let lines = || rules.lines().map(str::trim);
+    let names = lines().filter_map(|line| line.strip_prefix("- record: "));
+    let alerts = lines().filter_map(|line| line.strip_prefix("expr: ")?.strip_suffix(" > 0"));
+    let all: Vec<_> = names.chain(alerts).map(String::from).collect();
+    assert!(all.iter().any(|query| query.contains("paratick_lost_total")), "{all:?}");
+    all
 }
 
 /// What promtool thinks of a file of its kind.
