@@ -2,6 +2,8 @@
 //! The Debian packages: the same bytes from two places, and tried in fresh systems.  They take
 //! minutes, and packages that nothing else needs: `scripts/tests packages` runs them.
 
+mod host;
+
 use std::{
     fs,
     path::{Path, PathBuf},
