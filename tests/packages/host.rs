@@ -112,7 +112,8 @@ fn said(folder: &Path, [disk, kernel, first]: [PathBuf; 3]) -> BTreeMap<String, 
     let [console, said] = [console, said].map(|file| fs::read(file).unwrap());
     let [console, said] =
         [console, said].map(|said| String::from_utf8_lossy(&said).replace('\r', ""));
-    let parts = said.split("= ").skip(1).filter_map(|part| part.split_once('\n'));
+    let said = format!("\n{said}");
+    let parts = said.split("\n= ").skip(1).filter_map(|part| part.split_once('\n'));
     let parts: BTreeMap<_, _> = parts.map(|(name, said)| (name.into(), said.into())).collect();
     assert!(parts.contains_key("done"), "{said}{console}");
     parts

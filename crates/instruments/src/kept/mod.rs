@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, whether the guest has
-//! kvm-clock, and whether the VMM raises a line that is masked.  Some of it is where BTF says, and not known without.
+//! What KVM keeps of one VM and no exit tells: why AVIC or APICv is inhibited, whether the guest
+//! has kvm-clock, and whether the VMM raises a line that is masked.  Some of it is where BTF says,
+//! and not known without.
 //!
 //! bpf/kept.bpf.c reads and counts.
 

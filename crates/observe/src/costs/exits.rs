@@ -48,8 +48,8 @@ impl Seen {
         devices
     }
 
-    /// An HPET whose interrupts the guest has masked: QEMU goes on raising its line, without an exit
-    /// of the guest.  Of the VMM's first thread the time is the HPET's if most of its wake-ups are.
+    /// An HPET whose interrupts the guest has masked: QEMU goes on raising its line, and no exit
+    /// tells.  Of the VMM's first thread the time is the HPET's if most of its wake-ups are.
     fn masked_line(&self) -> Option<Cost> {
         let kept = self.kept.as_ref().ok().filter(|kept| kept.unmasked == 0)?;
         let pulses = kept.pulses.filter(|pulses| *pulses > 0)?;
