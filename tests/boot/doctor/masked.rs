@@ -30,7 +30,8 @@ fn an_hpet_that_raises_a_masked_line_is_named_first_and_gone_without_an_hpet() {
              -name hpet-{hpet} -accel kvm -m 32M -cpu host,-xsave \
              -machine q35,hpet={hpet} -kernel {GUEST} -serial file:hpet-{hpet} \
              </dev/null >hpet.qemu 2>&1 & Q=$!; echo $Q >hpet.pid; \
-             until grep -q 'guest is up' hpet-{hpet}; do kill -0 $Q || {{ cat hpet.qemu >&2; exit 1; }}; sleep 0.1; done",
+             until grep -q 'guest is up' hpet-{hpet}; do \
+             kill -0 $Q || {{ cat hpet.qemu >&2; exit 1; }}; sleep 0.1; done",
             tools.qemu.display()
         );
         on(&host, &line);

@@ -67,8 +67,8 @@ impl Seen {
             self.vm.per_second(woken)
         ));
         Some(cost.mend(
-            "QEMU: -machine …,hpet=off (libvirt: <timer name='hpet' present='no'/>): the guest uses \
-             another timer",
+            "QEMU: -machine …,hpet=off (libvirt: <timer name='hpet' present='no'/>): the guest \
+             uses another timer",
         ))
     }
 
