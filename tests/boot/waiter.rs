@@ -106,7 +106,7 @@ fn means(sums: &Summary) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// In one guest, at once and one after the other.  Seen: timerlat's medians are longer by 0.8 to
-/// 1.6 us for the interrupt and by 0.4 to 1.3 us for the thread.  Of these, 0.8 to 1.0 us are in
+/// 1.3 us for the interrupt and by 0.9 to 1.3 us for the thread.  Of these, 0.8 to 1.0 us are in
 /// the guest's IRQ: timerlat reads the clock behind the BPF program that tells of the expiry.
 #[test]
 fn a_program_that_waits_measures_what_timerlat_measures() {

@@ -228,7 +228,7 @@ pub fn averages() -> String {
         rows.push(row(format!("**{of}**, the paper"), printed));
         let (all, others) = (kept.workloads(), kept.without_ours());
         let ran = |versus: &Versus| kept.average(&all, *versus, figures[0]).is_some();
-        for versus in Versus::all().into_iter().filter(ran) {
+        for versus in Versus::all().filter(ran) {
             let of = |some: &[&str]| figures.map(|figure| long(kept.average(some, versus, figure)));
             let baseline = versus.baseline.to_string().replace("tickless-", "");
             rows.push(row(format!("{} / {baseline}", versus.mode), of(&all)));
