@@ -259,6 +259,17 @@ fn what_was_kept_and_what_was_counted_stay() {
     let nothing = run(&host, "echo older >/tmp/kept; $P exits --for 200ms --save /tmp/kept");
     assert_eq!(nothing.code, 69, "{}", text(&nothing.stderr));
     assert_eq!(text(&run(&host, "cat /tmp/kept").stdout), "older\n");
+    let none = "no vCPU made an exit";
+    assert!(text(&nothing.stderr).contains(none), "{}", text(&nothing.stderr));
+    // As where a KVM tells of no exit.
+    let silent = run(
+        &host,
+        "$VMM 1 1000000 --id silent 5000000 & sleep 1; kill -STOP $!; $P exits --for 200ms
+         code=$?; kill -KILL $!; exit $code",
+    );
+    let error = text(&silent.stderr);
+    assert!(silent.code == 69 && error.contains("though VMs run here"), "{error}");
+    assert!(!error.contains(none), "{error}");
     let full = run(
         &host,
         "mkdir /tmp/full && mount -t tmpfs -o size=4k none /tmp/full && echo older >/tmp/full/kept

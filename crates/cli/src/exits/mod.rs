@@ -172,13 +172,22 @@ fn look(watch: &mut Watch, time: Duration, leaving: &AtomicUsize) -> Result<(Obs
 /// Nobody ran, or nobody told.
 fn check_told(watch: &Watch, seen: &Observed) -> Result<()> {
     watch.check_told(seen)?;
-    if !watch.was_told() {
-        bail!(
+    if watch.was_told() {
+        return Ok(());
+    }
+    // Some KVMs tell of none, such as one that needs no extension of the processor (kvm_pvm).
+    match running().as_slice() {
+        [] => bail!(
             "no vCPU made an exit on this machine while it was looked at\n\
              hint: start a VM, or look longer with --for"
-        );
+        ),
+        [first, ..] => bail!(
+            "KVM told of no exit, though VMs run here, such as process {}: their vCPUs slept, or \
+             this KVM does not tell (kvm_pvm, or one that was changed)\n\
+             hint: look longer with --for; where that is of no use, its exits cannot be seen",
+            first.process
+        ),
     }
-    Ok(())
 }
 
 impl Args {
