@@ -124,8 +124,8 @@ pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
         );
     }
     bail!(
-        "no vCPU ran on this machine while it was recorded\n\
-         hint: start a VM, or give --side guest if this machine is one"
+        "KVM told of no exit on this machine while it was recorded\n\
+         hint: start a VM (of kvm_pvm none is told), or give --side guest if this machine is one"
     );
 }
 

@@ -18,7 +18,7 @@ use paratick_core::{
     latency::{exits_by_cause, splits, summary, ByCause, Sampler, Split, Summary},
 };
 use paratick_machine::spec::Clock;
-use paratick_view::{table::wrap, tables::latency as tables};
+use paratick_view::{number::plural, table::wrap, tables::latency as tables};
 use serde::Serialize;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -145,6 +145,13 @@ impl Args {
         let sums = &report.summary;
         let parts = tables::parts(sums, report.sampler, report.window_ns, report.with_host);
         let mut pieces = vec![parts.text()];
+        if report.unseen > 0 {
+            pieces.push(wrap(&format!(
+                "Besides, {} had a timer that was not seen to expire on the CPU of its thread. They \
+                 are left out.",
+                plural(report.unseen, "wake-up")
+            )));
+        }
         if !report.exits.is_empty() {
             pieces.push(tables::exits(&report.exits).text());
         }
@@ -165,6 +172,8 @@ struct Report {
     schema: &'static str,
     /// Who waited for the timer.
     sampler: Sampler,
+    /// Wake-ups that are not among the activations.
+    unseen: usize,
     window_ns: u64,
     with_host: bool,
     summary: Summary,
@@ -179,6 +188,7 @@ impl Report {
         Report {
             schema: "paratick-timerlat/1",
             sampler: guest.sampler,
+            unseen: guest.unseen.len(),
             window_ns: guest.end_ns.saturating_sub(guest.begin_ns),
             with_host: recorded.host.is_some(),
             summary: summary(&activations),

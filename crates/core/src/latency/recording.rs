@@ -18,6 +18,10 @@ pub struct GuestLatency {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub activations: Vec<Activation>,
+    /// The deadlines of those whose timer was not seen to expire: of these only the thread's latency
+    /// is known, and nothing is made of it.
+    #[serde(default)]
+    pub unseen: Vec<u64>,
 }
 
 impl GuestLatency {
@@ -36,6 +40,7 @@ impl GuestLatency {
         self.end_ns = self.begin_ns.saturating_add(ns).min(self.end_ns);
         let (begin, end) = (self.begin_ns, self.end_ns);
         self.activations.retain(|one| (begin..end).contains(&one.deadline_ns));
+        self.unseen.retain(|deadline_ns| (begin..end).contains(deadline_ns));
         self
     }
 }

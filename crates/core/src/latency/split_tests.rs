@@ -44,6 +44,7 @@ fn due(irq_began_us: u64, irq_us: u64, thread_us: u64) -> GuestLatency {
         begin_ns: 0,
         end_ns: 1_000_000,
         activations: vec![activation],
+        unseen: Vec::new(),
     }
 }
 

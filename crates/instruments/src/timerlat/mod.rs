@@ -77,6 +77,7 @@ impl Instrument for TimerlatRecorder {
             begin_ns: self.begun.ns,
             end_ns: clock.end.ns,
             activations: gather(self.records.taken(), &trace)?,
+            unseen: Vec::new(),
         })
     }
 }
