@@ -147,7 +147,7 @@ impl Args {
         let mut pieces = vec![parts.text()];
         if report.unseen > 0 {
             pieces.push(wrap(&format!(
-                "Besides, {} had a timer that was not seen to expire on the CPU of its thread. They \
+                "Besides, {} had a timer that was not seen to expire on the CPU of its thread, and \
                  are left out.",
                 plural(report.unseen, "wake-up")
             )));

@@ -18,8 +18,8 @@ pub struct GuestLatency {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub activations: Vec<Activation>,
-    /// The deadlines of those whose timer was not seen to expire: of these only the thread's latency
-    /// is known, and nothing is made of it.
+    /// The deadlines of those whose timer was not seen to expire: of these the thread's latency
+    /// alone is known, and nothing is made of it.
     #[serde(default)]
     pub unseen: Vec<u64>,
 }
