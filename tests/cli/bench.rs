@@ -180,6 +180,10 @@ fn files_of_noise_are_shown_together_with_what_isolating_changes() {
     assert_eq!(json["results"].as_array().unwrap().len(), files.len());
     let claims = json["claims"].as_array().unwrap();
     assert_eq!(claims.len(), 12);
+    // Beside these the medians of the tables.
+    let rows = json["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["summary"]["steal"]["median"].is_number()), "{rows:?}");
+    assert!(rows.len() >= 4 && rows.iter().any(|row| row["isolated"] == "both"), "{rows:?}");
     let steal = &claims[0];
     assert_eq!((&steal["claim"]["figure"], &steal["sign"]), (&"steal".into(), &"less".into()));
     assert_eq!((&steal["concluded"], &steal["mode"]), (&true.into(), &"tickless".into()));

@@ -37,7 +37,7 @@ archive() {
 	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null) >"$1.cpio"
 }
 
-# domain NAME UUID KERNEL HPET MORE: libvirt's description of a VM
+# domain NAME UUID KERNEL HPET MORE DEVICES: libvirt's description of a VM
 domain() {
 	cat <<-END
 	<domain type='kvm'>
