@@ -23,12 +23,15 @@ fn a_calibration_makes_the_exits_that_it_tells_and_names_no_cost_under_emulation
         println!("{reason}: executed {executed}, counted {}", counted.count);
         assert!(counted.count.abs_diff(*executed) <= 3, "{reason}: {counted:?}, not {executed}");
     }
-    // Nothing else exits but what is the host's, and pages that are touched for the first time.
+    // Nothing else exits but what is the host's, and pages that are touched for the first time; a
+    // timer that expires before its guest's HLT, on a slow host, is waited for until STI (vintr).
     let known = |reason: &str| told.executed.keys().any(|known| reason.starts_with(known.as_str()));
-    let other = sum(exits().filter(|one| {
-        !known(&one.kind.reason) && !["interrupt", "npf"].contains(&one.kind.reason.as_str())
-    }));
-    assert_eq!(other.count, 0, "{:?}", seen.vms);
+    let other = exits().filter(|one| !known(&one.kind.reason));
+    let (windows, other): (Vec<_>, Vec<_>) = other
+        .filter(|one| !["interrupt", "npf"].contains(&one.kind.reason.as_str()))
+        .partition(|one| one.kind.reason == "vintr");
+    assert_eq!(sum(other.into_iter()).count, 0, "{:?}", seen.vms);
+    assert!(sum(windows.into_iter()).count <= 3, "{:?}", seen.vms);
 
     assert_eq!(told.meaning, Meaning::Emulated);
     // Both vendors' are built in.
