@@ -7,7 +7,9 @@ use crate::{errors::usage, print::errln, signals};
 use anyhow::{bail, Context, Result};
 use clap::Args as Arguments;
 use http::{Asked, Told};
-use paratick_observe::{check, keep_to_reading, Format, Metrics, Sums, Wanted, Watch, STEP};
+use paratick_observe::{
+    check, keep_to_reading, running, Format, Metrics, Sums, Wanted, Watch, STEP,
+};
 use sd_notify::NotifyState;
 use std::{
     collections::BTreeMap,
@@ -16,6 +18,7 @@ use std::{
     process::ExitCode,
     sync::{atomic::Ordering, mpsc::sync_channel, Arc},
     thread::sleep,
+    time::{Duration, Instant},
 };
 
 /// Tell Prometheus the exits of the VMs that run on this machine
@@ -38,6 +41,9 @@ pub struct Args {
 /// Above 9100 to 9999, which other exporters have.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10186);
 
+/// A VM that runs exits sooner.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
@@ -56,6 +62,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if watch.read()?.vmm_end_unknown {
         errln!("this kernel does not tell when a VMM is left: its time lasts to the entry");
     }
+    // It takes a right that reading does not; under the unit of systemd, no other's are seen.
+    let mut silent = running().first().map(|vm| vm.process);
     // Before anybody is listened to.
     keep_to_reading()?;
     errln!("listening on http://{}/metrics", listener.local_addr()?);
@@ -63,10 +71,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     http::serve(listener, asked, http::TIME);
     sd_notify::notify(&[NotifyState::Ready]).context("cannot tell systemd that this runs")?;
     let mut past = Sums::default();
+    let begun = Instant::now();
     while leaving.load(Ordering::SeqCst) == 0 {
         sleep(STEP);
         watch.look()?;
         past.add(&watch.take_ended());
+        if let Some(first) = silent.take_if(|_| watch.was_told() || begun.elapsed() > PATIENCE) {
+            if !watch.was_told() {
+                errln!(
+                    "KVM told of no exit in {} s, though VMs run here, such as process {first}: \
+                     they are paused, or this KVM does not tell (see paratick doctor)",
+                    PATIENCE.as_secs()
+                );
+            }
+        }
         // However many ask, and however often: one reading a step.
         let waiting: Vec<Asked> = requests.try_iter().collect();
         if !waiting.is_empty() {

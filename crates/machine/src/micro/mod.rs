@@ -154,6 +154,14 @@ pub fn calibrate(samples: u32, events: Events) -> Result<Calibration> {
     Ok(all)
 }
 
+/// Whether a vCPU ran and exited: of a VM that is gone again.
+pub fn exits() -> bool {
+    let vm = Kvm::new()
+        .map_err(Into::into)
+        .and_then(|kvm| MicroVm::new(&kvm, &Shape { vcpus: 1, halt_polling: false }));
+    vm.and_then(|mut vm| vm.run(&[Entry::Prepare], 0, 0)).is_ok()
+}
+
 /// The samples of one kind, in a VM of its own.
 fn measure(kvm: &Kvm, kind: &Kind, samples: u32, all: &mut Calibration) -> Result<Session> {
     let pv_eoi = kind.entries == [Entry::PvEoi];
