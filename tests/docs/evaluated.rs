@@ -3,11 +3,12 @@
 
 use crate::{
     files,
-    generated::{table, wrapped},
+    generated::{table, wrapped, Medians},
     kept::{self, FOLDER},
 };
 use paratick_core::{
     catalogue::programs,
+    mode::TickMode,
     stats::{self, compare, Observation, Verdict},
 };
 use paratick_view::{
@@ -351,6 +352,53 @@ pub fn exits_of(file: &str, modes: &[&str]) -> String {
     });
     let head = format!("| | {} |\n|{}", modes.join(" | "), "---|".repeat(modes.len() + 1));
     format!("{}\n\n{}", table(&head, rows), kept.origin())
+}
+
+#[derive(Deserialize)]
+struct OfTable1 {
+    vcpus: u32,
+    /// By workload.
+    guests: BTreeMap<String, u32>,
+    duration_ns: Medians,
+    causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+}
+
+/// Exits for the guest's own timer, of a vCPU in a second.
+pub fn table1() -> String {
+    let kept: kept::Kept<OfTable1> = kept::read("table1");
+    let of = &kept.rest;
+    let modes: Vec<_> = TickMode::ALL.map(TickMode::name).to_vec();
+    let modes: Vec<_> = modes
+        .into_iter()
+        .filter(|mode| of.causes.values().all(|modes| modes.contains_key(*mode)))
+        .collect();
+    let rows = of.guests.iter().map(|(workload, guests)| {
+        let cells = modes.iter().map(|mode| {
+            let seconds = of.duration_ns[workload][*mode] / 1e9;
+            let causes = &of.causes[workload][*mode];
+            let exits: f64 =
+                ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one)).sum();
+            let rate = exits / seconds / f64::from(of.vcpus * guests);
+            plain(if rate < 100.0 { number::decimal(rate) } else { number::whole(rate) })
+        });
+        let cells: Vec<_> = cells.collect();
+        let printed = [TickMode::Periodic, TickMode::TicklessStop].map(|tick| {
+            paper::table1_rate(workload, tick)
+                .map_or("–".into(), |rate| plain(number::whole(rate)))
+        });
+        format!("| {workload} | {} | {} |", cells.join(" | "), printed.join(", "))
+    });
+    let names = modes.join(" | ");
+    let head = format!("| | {names} | *printed* |\n|{}", "---|".repeat(modes.len() + 2));
+    let text = format!(
+        "`{}`: {}; commit {} and series {} on {}.",
+        kept.command,
+        kept.often(),
+        kept.commit,
+        kept.patches,
+        kept.date()
+    );
+    format!("{}\n\n{}", table(&head, rows), wrapped(&text).replace("\n  ", "\n"))
 }
 
 /// Every file that tables are made of, and which are of another series than README's table.

@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    idle, ipis, kept, papers, polls, schema, swept, would, COLUMNS,
+    idle, ipis, kept, noise, papers, polls, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 53] = [
+const BLOCKS: [Block; 60] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -45,6 +45,7 @@ const BLOCKS: [Block; 53] = [
     ("figure-5", || evaluated::programs_of("multithreaded-small")),
     ("figure-5-medium", || evaluated::programs_of("multithreaded-medium")),
     ("figure-5-large", || evaluated::programs_of("multithreaded-large")),
+    ("table1", evaluated::table1),
     ("figure-6", || evaluated::programs_of("io")),
     ("figure-6-kinds", evaluated::kinds),
     ("own", || evaluated::exits_of("own", &["tickless-stop", "paratick"])),
@@ -59,6 +60,10 @@ const BLOCKS: [Block; 53] = [
     ("idle-modes", idle::idle_modes),
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
+    ("coalesce", idle::coalesced),
+    ("balance", idle::balance),
+    ("noise-times", noise::times),
+    ("noise-claims", noise::claims),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),
@@ -69,6 +74,8 @@ const BLOCKS: [Block; 53] = [
     ("polling-exits", polls::polling_exits),
     ("polling-cpu", polls::polling_cpu),
     ("polling-native", polls::native),
+    ("polling-two", polls::polling_two),
+    ("overcommit", polls::overcommit),
     ("polling-rules", polls::rules),
     ("polling-limits", polls::limits),
     ("polls", polls::polls),
@@ -193,6 +200,9 @@ pub struct OfBench {
     /// CPU time of the host.
     #[serde(default)]
     pub cpu_ns: Medians,
+    /// Of several guests; `duration_ns` is that of the slowest.
+    #[serde(default)]
+    pub fastest_guest_ns: Medians,
     #[serde(default)]
     pub causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     #[serde(default)]

@@ -6,7 +6,11 @@ use crate::{
     kept::{self, Kept},
     swept::{kept, number, with_origin},
 };
-use paratick_view::number::{change, decimal, NARROW_SPACE};
+use paratick_core::{balancing::Balancing, stats::Comparison};
+use paratick_view::{
+    change::Change,
+    number::{change, decimal, NARROW_SPACE, NO_BREAK, SPACE},
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -142,6 +146,58 @@ pub fn clocks() -> String {
 
 pub fn clocks_1000() -> String {
     clock_devices("clocks-1000")
+}
+
+/// Guests that have their wake-ups together, beside those that do not.
+pub fn coalesced() -> String {
+    let kept: Kept<IdleGuests> = kept::read("coalesce");
+    let mut rows: Vec<&IdleRow> = kept.rest.rows.iter().collect();
+    rows.sort_by_key(|row| row.guests);
+    let rows = rows.iter().map(|row| {
+        let guests = row.guests.expect("of how many");
+        let [wake_ups, low, high] = row.figures["wake-ups"];
+        let wake_ups_each = few(wake_ups / f64::from(guests));
+        let range = format!("{} [{}..{}]", number(wake_ups), number(low), number(high));
+        let others = row.figures(["exits", "host-instructions"]);
+        format!("| {guests} | {} | {range} | {wake_ups_each} | {others} |", row.mode)
+    });
+    let head = "| guests | mode | wake-ups | for each guest | exits | M host instructions |\n\
+                |---|---|---|---|---|---|";
+    with_origin(&kept, table(head, rows))
+}
+
+/// A guest with a load, and who balances it.
+#[derive(Deserialize)]
+struct Balanced {
+    workload: String,
+    mode: String,
+    /// None: each CPU's own tick does.
+    balancing: Option<Balancing>,
+    summary: BTreeMap<String, [f64; 3]>,
+    time_change: Option<Comparison>,
+}
+
+#[derive(Deserialize)]
+struct Loads {
+    balance: Vec<Balanced>,
+}
+
+/// Who balances load for idle vCPUs.
+pub fn balance() -> String {
+    let kept: Kept<Loads> = kept::read("balance");
+    let rows = kept.rest.balance.iter().map(|row| {
+        let name = row.balancing.map_or(row.mode.clone(), |policy| policy.to_string());
+        let ms = few(row.summary["duration_ns"][0] / 1e6);
+        let text = row.time_change.map_or("–".into(), |one| Change::from(one).text());
+        let text = text.replace([NARROW_SPACE, SPACE], " ").replace(NO_BREAK, "");
+        format!(
+            "| {} | {name} | {ms} | {text} | {} |",
+            row.workload,
+            number(row.summary["exits"][0])
+        )
+    });
+    let head = "| | balanced by | time, ms | against ticks | exits |\n|---|---|---|---|---|";
+    with_origin(&kept, table(head, rows))
 }
 
 /// An idle guest of two vCPUs by mode; and with a timer that samples.

@@ -104,6 +104,38 @@ pub fn polling_cpu() -> String {
     })
 }
 
+/// The time of two guests on the same pCPUs.
+pub fn polling_two() -> String {
+    let all = kept("polling-two");
+    by_mode(&all, &all.rest.duration_ns, "time", |workload, mode| match mode {
+        "tickless" => "0 %".into(),
+        mode => changed(&all.rest.duration_ns, workload, mode),
+    })
+}
+
+/// Guests of two vCPUs on two pCPUs: one, two and four of them.
+pub fn overcommit() -> String {
+    const MODES: [&str; 4] = ["periodic", "tickless-stop", "tickless", "paratick"];
+    let all = [1_u32, 2, 4].map(|guests| (guests, kept(&format!("overcommit-{guests}"))));
+    let rows = all.iter().flat_map(|(guests, all)| {
+        WORKLOADS.iter().filter(|name| all.rest.exits.contains_key(**name)).map(move |workload| {
+            let cells = MODES.map(|mode| {
+                let exits = all.rest.exits[*workload][mode] / f64::from(*guests);
+                let ns = all.rest.duration_ns[*workload][mode];
+                let fair = all.rest.fastest_guest_ns.get(*workload).map(|of| of[mode] / ns);
+                let fair = fair.map_or(String::new(), |share| format!(", {:.0} %", 100.0 * share));
+                let ms = paratick_view::number::decimal(ns / 1e6);
+                format!("{}, {ms} ms{fair}", paratick_view::number::whole(exits))
+            });
+            let cells = cells.join(" | ").replace(NARROW_SPACE, " ");
+            format!("| {guests} | {workload} | {cells} |")
+        })
+    });
+    let names = MODES.join(" | ");
+    let head = format!("| guests | | {names} |\n|{}", "---|".repeat(MODES.len() + 2));
+    with_origin(&all[2].1, table(&head, rows))
+}
+
 /// What else `scripts/table` keeps of `bench polling`.
 #[derive(Deserialize)]
 struct Polling {
