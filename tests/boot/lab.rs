@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick lab` promises, kept by real kernels.
 
-use crate::support::{kernel, lab_run, mode, sh, text, tools, Pair, PATIENCE};
+use crate::support::{host_spec, kernel, lab_run, mode, sh, text, tools, Pair, PATIENCE};
 use assert_cmd::assert::OutputAssertExt;
+use paratick_bench::verify;
 use paratick_core::{
     size::Size,
     wire::{Disk, GuestConfig, TerminalSize},
@@ -30,6 +31,23 @@ fn the_command_s_streams_and_exit_code_pass_through() {
         .code(7)
         .stdout("to out\nfrom in\n")
         .stderr("to err\n");
+}
+
+#[test]
+fn cpus_of_a_guest_are_divided_among_sockets() {
+    let line = "cd /sys/devices/system/cpu; cat cpu?/topology/package_cpus_list \
+                cpu?/cache/index3/shared_cpu_list | tr '\n' ' '";
+    let memory = Size::mib(512);
+    let mut config = GuestConfig::new(kernel(), 4, memory, mode("tickless"));
+    config.sockets = Some(2);
+    let host = snapshot::host(host_spec(kernel(), 4, &[]), &tools(), &mut |_| {}).unwrap();
+    let guest = host.start_guest(config).unwrap();
+    assert_eq!(text(&guest.exec(sh(line)).unwrap().stdout), "0-1 0-1 2-3 2-3 0-1 0-1 2-3 2-3 ");
+    verify::check_sockets(&guest, Some(2)).unwrap();
+    let fault = verify::check_sockets(&guest, Some(4)).unwrap_err().to_string();
+    assert!(fault.starts_with("the guest has 2 sockets where 4 should be\nhint: "), "{fault}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
 }
 
 /// Where a guest has files of its own instead of the machine's.

@@ -67,6 +67,11 @@ fn noise_over_time_is_a_page_of_its_own_and_nothing_else_is_replaced() {
         assert!(page.contains(word), "{word}");
     }
     explained(&["--figure", file.to_str().unwrap()]);
+    let alone = folder.path().join("noise.svg");
+    explained(&["--figure", alone.to_str().unwrap()]);
+    explained(&["--figure", alone.to_str().unwrap()]);
+    let drawn = std::fs::read_to_string(&alone).unwrap();
+    assert!(drawn.starts_with("<svg xmlns=") && drawn.contains("Steal, µs"), "{drawn}");
     let refused = |recording: &str, figure: &std::path::Path, word: &str| {
         let mut noise = paratick(&["noise", "--recording", recording, "--figure"]);
         let output = noise.arg(figure).assert().code(2).get_output().clone();

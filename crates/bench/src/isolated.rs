@@ -64,6 +64,7 @@ pub fn samples(
 ) -> Result<Vec<(PlannedWorkload, Sample)>> {
     let isolation = plan.isolation.context("the plan is one of noise")?;
     check(isolation, plan.vcpus, (host, guest))?;
+    verify::check_sockets(guest, plan.sockets)?;
     check_mode(guest, plan, boot)?;
     noise::sample_on(guest, &sampled(plan.vcpus))?;
     let mut samples = Vec::new();

@@ -168,8 +168,10 @@ impl Tracing<'_> {
         let (vcpus, mode) = (settings.set.plan.vcpus, subject.mode);
         let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.set.memory, mode);
         spec.disk = settings.set.disk.map(Disk::Memory);
+        spec.sockets = settings.set.plan.sockets;
         let guest = host.start_guest(spec)?;
         verify::check_mode(&guest, mode, vcpus)?;
+        verify::check_sockets(&guest, settings.set.plan.sockets)?;
         self.note(&guest, subject);
 
         let agent = settings.tools.agent.display().to_string();

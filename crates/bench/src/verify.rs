@@ -48,6 +48,7 @@ struct Observed {
 
 pub fn check(guest: &Guest, mode: Mode, plan: &Plan) -> Result<()> {
     check_mode(guest, mode, plan.vcpus)?;
+    check_sockets(guest, plan.sockets)?;
     check_balancing(guest, plan)?;
     // Elsewhere a guest may have any.
     match plan.records_wakeups {
@@ -92,6 +93,22 @@ fn check_timers(guest: &Guest, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Fails where the guest does not find its CPUs in so many packages.
+pub fn check_sockets(guest: &Guest, sockets: Option<u32>) -> Result<()> {
+    let Some(sockets) = sockets else { return Ok(()) };
+    let count = format!("cat {PACKAGES} | sort -u | wc -l");
+    let count = Exec::new(["sh", "-c", &count]).timeout(Duration::from_secs(60));
+    let found = guest.exec(count)?.stdout;
+    let found = String::from_utf8_lossy(&found).trim().to_string();
+    if found != sockets.to_string() {
+        bail!(
+            "the guest has {found} sockets where {sockets} should be\n\
+             hint: --cpu must not hide the topology"
+        );
+    }
+    Ok(())
+}
+
 fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
     let Some(balancing) = plan.balancing else { return Ok(()) };
     let found = said(guest, Balancing::PROOF)?;
@@ -112,6 +129,7 @@ fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
 }
 
 const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
+const PACKAGES: &str = "/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id";
 const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
 const SCHEDULER: &str = "/sys/kernel/debug/sched/features";
 /// A feature that is off has `NO_` before it.

@@ -58,6 +58,7 @@ impl HostWorker<'_> {
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
         spec.disk = settings.set.disk.map(Disk::Memory);
         spec.clock = plan.clock_device;
+        spec.sockets = plan.sockets;
         if let Some(sampler) = plan.sampler {
             let parameters = sampler.parameters().into_iter();
             spec.append

@@ -191,6 +191,9 @@ pub struct GuestTools {
 pub struct GuestConfig {
     pub kernel: PathBuf,
     pub vcpus: u32,
+    /// Packages that these are divided among; else one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<u32>,
     pub memory: Size,
     pub mode: Mode,
     pub machine: MachineType,
@@ -221,6 +224,7 @@ impl GuestConfig {
         GuestConfig {
             kernel: kernel.into(),
             vcpus,
+            sockets: None,
             memory,
             mode,
             machine: MachineType::default(),

@@ -108,7 +108,11 @@ pub fn command_line(
     let comma = if further.is_empty() { "" } else { "," };
     add(&["-cpu", &format!("{}{comma}{further}", guest_cpu(emulated, tools.stock))]);
     add(clock.qemu);
-    add(&["-smp", &config.vcpus.to_string()]);
+    let smp = match config.sockets {
+        None => config.vcpus.to_string(),
+        Some(n) => format!("{},sockets={n},cores={},threads=1", config.vcpus, config.vcpus / n),
+    };
+    add(&["-smp", &smp]);
     add(&["-m", &format!("{}M", config.memory.in_mib())]);
     for folder in &tools.firmware {
         add(&["-L", &show(places.on_host(folder))]);

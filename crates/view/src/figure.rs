@@ -4,12 +4,13 @@
 use crate::{
     number::nanos,
     page::STYLE,
+    section,
     svg::{
         bars::{Bar, Bars, Group},
         canvas::Size,
     },
 };
-use paratick_core::wakeups::Offender;
+use paratick_core::{noise::Ledger, wakeups::Offender};
 
 /// As many as one looks at.
 const SHOWN: usize = 12;
@@ -29,6 +30,12 @@ pub fn wakers(offenders: &[Offender], window_ns: u64) -> String {
     let description = "A stacked bar for each source, with a part for each cause of its exits.";
     let drawn = Bars { groups: vec![group] }.draw(Size::Wide, "idle", &title, description);
     alone(&drawn)
+}
+
+/// What a guest's CPUs lost to steal, and to KVM and its VMM, over time.
+pub fn noise(ledger: &Ledger, begin_ns: u64) -> String {
+    let moments = paratick_core::noise::moments(ledger, begin_ns);
+    alone(&section::noise_drawn(ledger.window_ns, &moments))
 }
 
 /// With a name space and a style of its own.

@@ -43,6 +43,14 @@ impl<'a> Set<'a> {
 
     /// As the paper names its sizes, where it does.
     pub fn name(&self) -> String {
+        let name = self.of_its_size();
+        match self.main().plan.sockets {
+            None => name,
+            Some(sockets) => format!("{name}, {sockets} sockets"),
+        }
+    }
+
+    fn of_its_size(&self) -> String {
         match (self.bench(), self.vcpus()) {
             ("multithreaded", 4) => "multithreaded, small (4 vCPUs)".into(),
             ("multithreaded", 16) => "multithreaded, medium (16 vCPUs)".into(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The options that all benches have in common.
 
-use crate::options::{number, once, Format, HostChoice, Memory};
+use crate::options::{number, once, Format, HostChoice, Memory, Sockets};
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{
@@ -40,6 +40,8 @@ pub struct Common {
     pub(super) host: HostChoice,
     #[command(flatten)]
     memory: Memory,
+    #[command(flatten)]
+    sockets: Sockets,
     /// Emulated hosts at the same time [default: as many as this machine has CPUs and memory for]
     #[arg(long, value_name = "N", value_parser = number(1..=64))]
     pub(super) jobs: Option<u32>,
@@ -77,7 +79,7 @@ pub fn each_once(workloads: &[PlannedWorkload]) -> Result<()> {
 impl Common {
     /// Replaces what the user chose in one of the bench's sets.  Where modes or settings were
     /// chosen, every mode is measured on a host with each of the `settings`.
-    pub fn apply(&self, set: &mut Set, settings: &[HostSettings]) {
+    pub fn apply(&self, set: &mut Set, settings: &[HostSettings]) -> Result<()> {
         let plan = &mut set.plan;
         let modes = self.modes.clone().unwrap_or_else(|| modes_of(plan));
         if self.modes.is_some() || self.host.settings.given() || !self.host.host.boots() {
@@ -89,10 +91,12 @@ impl Common {
         if plan.rounds_at_most.is_some() {
             plan.precision = Some(self.precision / 100.0);
         }
+        plan.sockets = self.sockets.of(plan.vcpus)?;
         set.memory = self.memory.memory.unwrap_or(set.memory);
         if !set.keeps_cost {
             let cost = self.host.emulation.exit_cost;
             set.exit_cost_ns = cost.unwrap_or(set.exit_cost_ns);
         }
+        Ok(())
     }
 }

@@ -65,7 +65,7 @@ impl Bench {
     ) -> Result<Bench> {
         let settings = options.host.settings.all(options.host.host)?;
         for set in &mut sets {
-            options.apply(set, &settings);
+            options.apply(set, &settings)?;
             once(&set.plan.subjects, "mode", "--modes")?;
         }
         let subjects = sets.iter().flat_map(|set| &set.plan.subjects);

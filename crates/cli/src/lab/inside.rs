@@ -18,7 +18,7 @@ impl Inside {
         match self {
             Inside::Host => {
                 refuse(
-                    &["mode", "machine", "cpu", "append", "root", "qemu_arg", "exits"],
+                    &["mode", "sockets", "machine", "cpu", "append", "root", "qemu_arg", "exits"],
                     "with --in host",
                 )?;
                 lab.check_host([])

@@ -27,7 +27,7 @@ use paratick_core::{
     units::Nanos,
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
-use paratick_view::{noise_html, rtla};
+use paratick_view::{figure, noise_html, rtla};
 use report::Report;
 use std::{
     path::{Path, PathBuf},
@@ -81,8 +81,8 @@ pub struct Args {
     /// Print what `rtla osnoise` prints, with the host's columns at the end of `top`
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["format", "budget"])]
     rtla: Option<Rtla>,
-    /// Also write a page with steal and the hypervisor's noise over time
-    #[arg(long, value_name = "FILE.html")]
+    /// Also draw steal and the hypervisor's noise over time: a page, or an SVG alone
+    #[arg(long, value_name = "FILE.html|FILE.svg")]
     figure: Option<PathBuf>,
     /// Take time from the pCPU of the guest's CPU 0, as an SMI would, and look whether it is found
     ///
@@ -247,7 +247,10 @@ impl Args {
                  hint: record both sides: leave --side and --host here out",
             ));
         }
-        check(file)
+        match is_svg(file) {
+            true => input::check_figure(file),
+            false => check(file),
+        }
     }
 
     fn check_confirm(&self, sides: Sides) -> Result<()> {
@@ -347,7 +350,12 @@ impl Args {
         }
         let drawn = self.figure.as_ref().zip(report.ledger.as_ref()).zip(recorded.guest.as_ref());
         if let Some(((file, book), guest)) = drawn {
-            write_page(file, &noise_html(book, guest.begin_ns, recorded.joined().is_some())?)?;
+            if is_svg(file) {
+                input::put(file, figure::noise(book, guest.begin_ns).as_bytes())?;
+            } else {
+                let page = noise_html(book, guest.begin_ns, recorded.joined().is_some())?;
+                write_page(file, &page)?;
+            }
             errln!("figure: {}", file.display());
         }
         let audit = recorded.host.as_ref().and_then(|host| host.audit);
@@ -357,4 +365,8 @@ impl Args {
         let missed = report.trial.is_some_and(|trial| trial.measured.over > 0);
         Ok(if differs || missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
+}
+
+fn is_svg(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "svg")
 }

@@ -2,6 +2,8 @@
 //! How large guests are.
 
 use super::number;
+use crate::errors::usage;
+use anyhow::Result;
 use clap::Args;
 use paratick_core::{catalogue::sets::VCPUS, size::Size};
 
@@ -10,6 +12,30 @@ pub struct Vcpus {
     /// CPUs of each guest; the host has one more
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(VCPUS))]
     pub vcpus: u32,
+}
+
+#[derive(Args, Clone, Copy)]
+pub struct Sockets {
+    /// Packages that a guest's CPUs are divided among, each with a cache of its own [default: 1]
+    #[arg(long, value_name = "N", value_parser = number(1..=*VCPUS.end()))]
+    sockets: Option<u32>,
+}
+
+impl Sockets {
+    /// So many for guests of so many CPUs; none: all are in one.
+    pub fn of(self, vcpus: u32) -> Result<Option<u32>> {
+        let Some(sockets) = self.sockets.filter(|sockets| *sockets > 1) else { return Ok(None) };
+        if vcpus % sockets != 0 {
+            let fits: Vec<_> = (1..=vcpus).filter(|n| vcpus % n == 0).collect();
+            let fits: Vec<_> = fits.iter().map(u32::to_string).collect();
+            return Err(usage(format!(
+                "--sockets {sockets} does not divide the {vcpus} CPUs of a guest\n\
+                 hint: give one of {}",
+                fits.join(", ")
+            )));
+        }
+        Ok(Some(sockets))
+    }
 }
 
 #[derive(Args, Clone, Copy)]
@@ -28,7 +54,7 @@ pub struct Disk {
 
 const LEAST_MEMORY: Size = Size::mib(128);
 
-fn memory(text: &str) -> Result<Size, String> {
+fn memory(text: &str) -> std::result::Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     match size < LEAST_MEMORY {
         true => Err(format!("too little to boot\nhint: give at least {LEAST_MEMORY}")),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A host and a guest on it: what `lab run`, `lab shell` and `tune` have in common.
 
-use super::{host::OF_A_BOOT, named, number, refuse, Disk, HostChoice, Memory, Vcpus};
+use super::{host::OF_A_BOOT, named, number, refuse, Disk, HostChoice, Memory, Sockets, Vcpus};
 use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
@@ -30,8 +30,8 @@ const MEMORY: Size = Size::mib(512);
 /// What only a guest can be given that is booted.
 #[rustfmt::skip]
 const OF_A_GUEST: &[&str] = &[
-    "mode", "vcpus", "memory", "disk", "kernel", "machine", "cpu", "append", "root", "qemu_arg",
-    "keep", "verbose", "timeout",
+    "mode", "vcpus", "sockets", "memory", "disk", "kernel", "machine", "cpu", "append", "root",
+    "qemu_arg", "keep", "verbose", "timeout",
 ];
 
 #[derive(Args, Clone)]
@@ -42,6 +42,8 @@ pub struct LabOptions {
     pub mode: Mode,
     #[command(flatten)]
     pub size: Vcpus,
+    #[command(flatten)]
+    sockets: Sockets,
     /// CPUs of the emulated host [default: one more than the guest has]
     #[arg(long, value_name = "N", value_parser = number(1..=VCPUS.end() + 1))]
     pub host_cpus: Option<u32>,
@@ -102,6 +104,7 @@ impl LabPlan {
         let (host, guest) = self.boot_both(events)?;
         verify::check_host(&host)?;
         verify::check_mode(&guest, self.guest.mode, self.guest.vcpus)?;
+        verify::check_sockets(&guest, self.guest.sockets)?;
         Ok((host, guest))
     }
 
@@ -142,6 +145,7 @@ impl LabOptions {
     pub fn check_host<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
         self.host.check(modes)?;
         self.host.settings.single(self.host.host)?;
+        self.sockets.of(self.size.vcpus)?;
         let (vcpus, host) = (self.size.vcpus, self.host.host);
         match self.host_cpus {
             Some(_) if !host.boots() => Err(usage(format!(
@@ -211,6 +215,7 @@ impl LabOptions {
         guest.cpu = self.cpu.clone();
         guest.append = self.append.clone();
         guest.machine = self.machine;
+        guest.sockets = self.sockets.of(vcpus)?;
         guest.qemu = self.qemu_arg.clone();
         guest.system = match (&self.root, self.dry_run) {
             (Some(system), false) => Some(root::ensure(system, events)?),

@@ -11,7 +11,7 @@ mod settings;
 mod side;
 
 pub use given::{refuse, remember_given};
-pub use guest::{Disk, Memory, Vcpus};
+pub use guest::{Disk, Memory, Sockets, Vcpus};
 pub use host::{Emulation, HostChoice};
 pub use kernel::{KernelName, Kernels};
 pub use lab::{check_agent, LabOptions, LabPlan};

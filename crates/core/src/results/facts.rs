@@ -73,9 +73,10 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 29] = [
+pub const FACTS: [Fact; 30] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
+    fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
     fact("guests' kernel", PRINTED, |r| said(&r.environment.kernel_version)),
     fact("guests' patches", PRINTED, |r| hash(r.environment.patch_set_hash.as_deref())),

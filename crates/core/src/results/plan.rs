@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// vCPUs of each guest.
     pub vcpus: u32,
+    /// Packages that these are divided among; else one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<u32>,
     /// Guests side by side, all alike.
     ///
     /// A sample holds what they did together.

@@ -5,7 +5,10 @@ use crate::{
     number,
     page::{Block, Figure, Section},
     set::Selection,
-    svg::lines::{Line, Lines, Panel},
+    svg::{
+        canvas::Size,
+        lines::{Line, Lines, Panel},
+    },
     table::Table,
     tables::isolated,
 };
@@ -63,6 +66,12 @@ pub type Recorded<'a> = (String, u64, &'a [Moment]);
 
 /// Two panels, as in the thesis: steal, and the rest of virtualization.
 pub fn over_time(id: &str, caption: String, lines: &[Recorded], table: Table) -> Block {
+    let below = "the table below has the sums";
+    Figure::block(id, caption, table, |size| draw(size, id, lines, below))
+}
+
+/// The panels alone; `sums` says where these are.
+pub fn draw(size: Size, id: &str, lines: &[Recorded], sums: &str) -> String {
     let panel = |title: &str, of: fn(&Moment) -> u64| Panel {
         title: title.into(),
         lines: lines.iter().map(|line| drawn(line, of)).collect(),
@@ -72,12 +81,11 @@ pub fn over_time(id: &str, caption: String, lines: &[Recorded], table: Table) ->
         panel("KVM and VMM, µs", |moment| moment.hypervisor_ns),
     ];
     let description = format!(
-        "Two panels over time, with {} in each; the table below has the sums.",
+        "Two panels over time, with {} in each; {sums}.",
         number::plural(lines.len(), "line")
     );
     let lines = Lines { panels, label: "ms".into() };
-    let draw = |size| lines.draw(size, id, "Noise of a busy guest over time", &description);
-    Figure::block(id, caption, table, draw)
+    lines.draw(size, id, "Noise of a busy guest over time", &description)
 }
 
 fn drawn((name, window_ns, moments): &Recorded, of: fn(&Moment) -> u64) -> Line {

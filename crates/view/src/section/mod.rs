@@ -24,6 +24,7 @@ use crate::{
     input::Input,
     page::{Page, Section},
     set::Selection,
+    svg::canvas::Size,
     table::Table,
 };
 use paratick_core::noise::Moment;
@@ -45,10 +46,18 @@ pub fn page(input: &Input, selection: &Selection) -> Page {
 }
 
 /// Of one recording of noise: its time line, and where the time went.
+const ALL_CPUS: &str = "all CPUs";
+
+/// The figure of that page alone.
+pub fn noise_drawn(window_ns: u64, moments: &[Moment]) -> String {
+    let line = (ALL_CPUS.to_string(), window_ns, moments);
+    isolated::draw(Size::Wide, "noise", &[line], "`paratick noise` prints the sums")
+}
+
 pub fn noise(window_ns: u64, moments: &[Moment], parts: Table) -> Page {
     let mut section = Section::new("noise", "Noise over time");
     let caption = "What the guest's CPUs lost in each fiftieth of the recording.".to_string();
-    let line = ("all CPUs".to_string(), window_ns, moments);
+    let line = (ALL_CPUS.to_string(), window_ns, moments);
     section.blocks.push(isolated::over_time("fig-noise", caption, &[line], parts));
     let subtitle = "A busy guest, as paratick noise recorded it".to_string();
     Page { title: "Noise of a guest".into(), subtitle, sections: vec![section] }
