@@ -3,7 +3,7 @@
 
 use crate::{
     files,
-    generated::{table, wrapped, Medians},
+    generated::{table, Medians},
     kept::{self, FOLDER},
 };
 use paratick_core::{
@@ -158,15 +158,6 @@ impl Kept {
     fn without_ours(&self) -> Vec<&'static str> {
         let own = |name: &&str| programs::kernels().iter().any(|one| one.name == **name);
         self.workloads().into_iter().filter(|name| !own(name)).collect()
-    }
-
-    fn origin(&self) -> String {
-        let (clock, date, often) = (&self.clock, self.date(), self.often());
-        let text = format!(
-            "`{}`: {often}, {clock} clock; commit {} and series {} on {date}.",
-            self.command, self.commit, self.patches
-        );
-        wrapped(&text).replace("\n  ", "\n")
     }
 }
 
@@ -338,7 +329,7 @@ fn by_group(file: &str, kept: &Kept, groups: &[(String, Vec<&str>)]) -> String {
     });
     let names: Vec<_> = names.collect();
     let head = format!("| | {} |\n|{}", names.join(" | "), "---|".repeat(names.len() + 1));
-    format!("{}\n\n{}", table(&head, rows), kept.origin())
+    kept.below_command(table(&head, rows))
 }
 
 /// Medians of any programs, in some modes.
@@ -352,7 +343,7 @@ pub fn exits_of(file: &str, modes: &[&str]) -> String {
         format!("| {name} | {} |", exits.collect::<Vec<_>>().join(" | "))
     });
     let head = format!("| | {} |\n|{}", modes.join(" | "), "---|".repeat(modes.len() + 1));
-    format!("{}\n\n{}", table(&head, rows), kept.origin())
+    kept.below_command(table(&head, rows))
 }
 
 #[derive(Deserialize)]
@@ -391,15 +382,7 @@ pub fn table1() -> String {
     });
     let names = modes.join(" | ");
     let head = format!("| | {names} | *printed* |\n|{}", "---|".repeat(modes.len() + 2));
-    let text = format!(
-        "`{}`: {}; commit {} and series {} on {}.",
-        kept.command,
-        kept.often(),
-        kept.commit,
-        kept.patches,
-        kept.date()
-    );
-    format!("{}\n\n{}", table(&head, rows), wrapped(&text).replace("\n  ", "\n"))
+    kept.below_command(table(&head, rows))
 }
 
 /// Every file that tables are made of, and which are of another series than README's table.

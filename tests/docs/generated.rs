@@ -250,7 +250,7 @@ fn stock() -> String {
     let head =
         "| host | guest | idle | sleep | cpu | arm | expiry | host-tick | host-timer | other |\n\
                 |---|---|---|---|---|---|---|---|---|---|";
-    swept::with_origin(&kept, table(head, kept.rest.rows.iter().map(row)))
+    kept.below(table(head, kept.rest.rows.iter().map(row)))
 }
 
 /// Exits by cause with the paper's algorithm, beside others.
@@ -300,7 +300,7 @@ fn paper_starves() -> String {
         format!("| {guest} | {} | {paper} | {ticks} |", row.what)
     });
     let head = "| a guest of one vCPU | | `paratick-paper` | `paratick-ticks` |\n|---|---|---|---|";
-    swept::with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }
 
 /// A median of exits, as it is kept in `docs/evaluation/tables`.
@@ -341,15 +341,7 @@ fn quick() -> String {
     };
     let head = "| workload | tickless-stop | tickless | …+poll | paratick-ticks | \
                 paratick+nopoll | **paratick** |\n|---|---|---|---|---|---|---|";
-    let of = wrapped(&format!(
-        "Medians of {}; commit {} and series {} on {}.",
-        all.often(),
-        all.commit,
-        all.patches,
-        all.date()
-    ));
-    let rows: Vec<String> = WORKLOADS.map(row).to_vec();
-    format!("{head}\n{}\n\n{}", rows.join("\n"), of.replace("\n  ", "\n"))
+    all.below(table(head, WORKLOADS.map(row).into_iter()))
 }
 
 /// What the exits of README's table are about, in per cent.
@@ -400,14 +392,7 @@ fn never_loses(name: &str) -> String {
     });
     let head = format!("| program | {} | exits | time | CPU time |", modes.join(" | "));
     let head = format!("{head}\n|{}", "---|".repeat(modes.len() + 4));
-    let of = wrapped(&format!(
-        "{}; commit {} and series {} on {}.",
-        all.often(),
-        all.commit,
-        all.patches,
-        &all.started[..10]
-    ));
-    format!("{}\n\n{}", table(&head, rows), of.replace("\n  ", "\n"))
+    all.below(table(&head, rows))
 }
 
 pub fn table(head: &str, rows: impl Iterator<Item = String>) -> String {

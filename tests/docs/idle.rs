@@ -4,7 +4,7 @@
 use crate::{
     generated::table,
     kept::{self, Kept},
-    swept::{kept, number, with_origin},
+    swept::{kept, number},
 };
 use paratick_core::{balancing::Balancing, stats::Comparison};
 use paratick_view::{
@@ -90,7 +90,7 @@ fn idle_guests(name: &str) -> String {
     });
     let slopes = table(&format!("| | {} |\n|---|---|---|---|", modes.join(" | ")), slopes);
     let more = "What each guest more adds (least squares over all of these, 95 %):";
-    with_origin(&kept, format!("{}\n\n{more}\n\n{slopes}", table(&head, rows)))
+    kept.below(format!("{}\n\n{more}\n\n{slopes}", table(&head, rows)))
 }
 
 pub fn idle() -> String {
@@ -137,7 +137,7 @@ fn clock_devices(name: &str) -> String {
         Some([printed.to_string(), step(&name, row(*vcpus, from)?, row(*vcpus, to)?)])
     });
     let steps = table(STEP, steps.flatten());
-    with_origin(&kept, format!("{}\n\n{steps}", table(head, rows)))
+    kept.below(format!("{}\n\n{steps}", table(head, rows)))
 }
 
 pub fn clocks() -> String {
@@ -163,7 +163,7 @@ pub fn coalesced() -> String {
     });
     let head = "| guests | mode | wake-ups | for each guest | exits | M host instructions |\n\
                 |---|---|---|---|---|---|";
-    with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }
 
 /// A guest with a load, and who balances it.
@@ -197,7 +197,7 @@ pub fn balance() -> String {
         )
     });
     let head = "| | balanced by | time, ms | against ticks | exits |\n|---|---|---|---|---|";
-    with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }
 
 /// An idle guest of two vCPUs by mode; and with a timer that samples.
@@ -230,5 +230,5 @@ pub fn idle_modes() -> String {
         steps.push(step(&format!("deferrable, {mode}"), of(false), of(true)));
     }
     let steps = table(STEP, steps.into_iter());
-    with_origin(&kept, format!("{}\n\n{steps}", table(head, rows)))
+    kept.below(format!("{}\n\n{steps}", table(head, rows)))
 }

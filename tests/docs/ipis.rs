@@ -3,7 +3,7 @@
 
 use crate::{
     generated::table,
-    swept::{kept, number, with_origin},
+    swept::{kept, number},
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -88,5 +88,5 @@ pub fn ipis() -> String {
     let head = "| program | mode | IPIs | wake-ups | reschedule | TLB | RCU | target \
                 ran | halted | for µs |\n|---|---|---|---|---|---|---|---|---|---|";
     let rows: Vec<_> = kept.rest.rows.iter().map(Run::row).collect();
-    with_origin(&kept, table(head, rows.into_iter()))
+    kept.below(table(head, rows.into_iter()))
 }

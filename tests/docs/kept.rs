@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured, in docs/evaluation/tables: tables of the documents are made of it.
 
-use crate::files;
+use crate::{files, generated::wrapped};
 use serde::{de::DeserializeOwned, Deserialize};
 
 pub const FOLDER: &str = "docs/evaluation/tables";
@@ -25,14 +25,33 @@ impl<Rest> Kept<Rest> {
         &self.started[..10]
     }
 
-    /// How often each was measured.
-    pub fn often(&self) -> String {
-        let boots = if self.boots == 1 { "boot" } else { "boots" };
-        match self.runs {
-            1 => format!("{} {boots}, one run each", self.boots),
-            runs => format!("{} {boots}, {runs} runs each", self.boots),
-        }
+    /// A table of these, and where it comes from.
+    pub fn below(&self, table: String) -> String {
+        format!("{table}\n\n{}", text(&self.origin()))
     }
+
+    /// The same, with the command that measured it.
+    pub fn below_command(&self, table: String) -> String {
+        format!("{table}\n\n{}", text(&format!("`{}`: {}", self.command, self.origin())))
+    }
+
+    /// How often it was measured, by which clock, with what, and when.
+    pub fn origin(&self) -> String {
+        let Kept { boots, clock, commit, patches, .. } = self;
+        let of = if *boots == 1 { "boot" } else { "boots" };
+        let runs = match self.runs {
+            1 => "one run each".into(),
+            runs => format!("{runs} runs each"),
+        };
+        let date = self.date();
+        format!(
+            "{boots} {of}, {runs}, {clock} clock; commit {commit} and series {patches} on {date}."
+        )
+    }
+}
+
+fn text(line: &str) -> String {
+    wrapped(line).replace("\n  ", "\n")
 }
 
 pub fn read<T: DeserializeOwned>(name: &str) -> T {

@@ -4,7 +4,7 @@
 use crate::{
     generated::table,
     kept::{self, Kept},
-    swept::{number, with_origin},
+    swept::number,
 };
 use paratick_view::number::{decimal, NARROW_SPACE};
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub fn times() -> String {
     let names = FIGURES.map(|(_, name)| name).join(" | ");
     let lines = "---|".repeat(FIGURES.len() + 3);
     let head = format!("| | CPUs | isolated | {names} |\n|{lines}");
-    with_origin(&all[0], table(&head, rows))
+    all[0].below(table(&head, rows))
 }
 
 /// What the thesis says of isolating, and what is seen.
@@ -90,5 +90,5 @@ pub fn claims() -> String {
         format!("| {} | {what} | {thesis} | {said} | {median} [{low}..{high}] |", held.mode)
     });
     let head = "| | isolated | the thesis | here | difference, µs |\n|---|---|---|---|---|";
-    with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }

@@ -2,7 +2,7 @@
 //! Guests that poll before they halt, by the settings of their governor.
 
 use crate::{
-    generated::{kept, number, table, wrapped, Kept, Medians},
+    generated::{kept, number, table, Kept, Medians},
     kept,
 };
 use paratick_core::subject::HostSettings;
@@ -41,7 +41,7 @@ fn settings(name: &str) -> String {
         format!("| {workload} | {mode} | {exits} | {time} | {cpu} |")
     });
     let rows = table("| | mode | exits | time | CPU time |\n|---|---|---|---|---|", rows);
-    with_origin(&all, rows)
+    all.below(rows)
 }
 
 fn changed(of: &Medians, workload: &str, mode: &str) -> String {
@@ -50,15 +50,6 @@ fn changed(of: &Medians, workload: &str, mode: &str) -> String {
 
 fn change(ratio: f64) -> String {
     paratick_view::number::change(ratio).replace(NARROW_SPACE, " ")
-}
-
-fn with_origin<Rest>(all: &kept::Kept<Rest>, rows: String) -> String {
-    let (often, clock, date) = (all.often(), &all.clock, all.date());
-    let of = wrapped(&format!(
-        "{often}, {clock} clock; commit {} and series {} on {date}.",
-        all.commit, all.patches
-    ));
-    format!("{rows}\n\n{}", of.replace("\n  ", "\n"))
 }
 
 const MODES: [&str; 5] =
@@ -82,7 +73,7 @@ fn by_mode<Rest>(
     });
     let names: Vec<_> = modes.iter().map(|mode| mode.to_string()).collect();
     let lines = "---|".repeat(names.len() + 1);
-    with_origin(all, table(&format!("| {first} | {} |\n|{lines}", names.join(" | ")), rows))
+    all.below(table(&format!("| {first} | {} |\n|{lines}", names.join(" | ")), rows))
 }
 
 /// Exits of guests that poll and learn.
@@ -133,7 +124,7 @@ pub fn overcommit() -> String {
     });
     let names = MODES.join(" | ");
     let head = format!("| guests | | {names} |\n|{}", "---|".repeat(MODES.len() + 2));
-    with_origin(&all[2].1, table(&head, rows))
+    all[2].1.below(table(&head, rows))
 }
 
 /// What else `scripts/table` keeps of `bench polling`.
@@ -187,7 +178,7 @@ pub fn rules() -> String {
         })
     });
     let head = "| | the host's rule | exits | time | CPU time |\n|---|---|---|---|---|";
-    with_origin(&all, table(head, rows))
+    all.below(table(head, rows))
 }
 
 /// With which limits of the host's rules halts began, in per cent.
@@ -207,5 +198,5 @@ pub fn limits() -> String {
     });
     let limits = LIMITS.map(|ns| (ns / 1000).to_string()).join(" | ");
     let head = format!("| limit, µs | {limits} |\n|{}", "---|".repeat(LIMITS.len() + 1));
-    with_origin(&all, table(&head, rows))
+    all.below(table(&head, rows))
 }

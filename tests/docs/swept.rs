@@ -26,12 +26,6 @@ pub fn kept<Row: DeserializeOwned>(name: &str) -> Kept<Rows<Row>> {
     kept::read(name)
 }
 
-pub fn with_origin<Rest>(kept: &Kept<Rest>, table: String) -> String {
-    let Kept { commit, patches, .. } = kept;
-    let (often, date) = (kept.often(), kept.date());
-    format!("{table}\n\nOf {often}; commit {commit} and series {patches} on {date}.")
-}
-
 pub fn number(n: f64) -> String {
     whole(n).replace(NARROW_SPACE, " ")
 }
@@ -57,7 +51,7 @@ pub fn measured_crossover() -> String {
         let (one, other) = (bold(periodic, tickless), bold(tickless, periodic));
         format!("| {} ms | {one} | {other} |", row.sleep_us / 1e3)
     });
-    with_origin(&kept, table("| sleeps for | periodic | tickless-stop |\n|---|---|---|", rows))
+    kept.below(table("| sleeps for | periodic | tickless-stop |\n|---|---|---|", rows))
 }
 
 /// By load, in ms.
@@ -128,7 +122,7 @@ pub fn model_errors() -> String {
         format!("| {bench} | {} |", MODES.map(of).join(" | "))
     });
     let head = format!("| | {} |\n|---|---|---|---|---|", MODES.join(" | "));
-    with_origin(&kept, table(&head, rows))
+    kept.below(table(&head, rows))
 }
 
 #[derive(Deserialize)]
@@ -194,7 +188,7 @@ pub fn matrix() -> String {
     let told: Vec<String> =
         said.iter().enumerate().map(|(at, error)| format!("{}. {error}", at + 1)).collect();
     let told = if told.is_empty() { String::new() } else { format!("\n\n{}", told.join("\n")) };
-    with_origin(&kept, table(head, rows.into_iter()) + &told)
+    kept.below(table(head, rows.into_iter()) + &told)
 }
 
 #[derive(Deserialize)]
@@ -215,7 +209,7 @@ pub fn events() -> String {
         };
         format!("| {what} | {} | {} |", row.mode, number(row.exits))
     });
-    with_origin(&kept, table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
+    kept.below(table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
 }
 
 /// What `tests/boot/exit_record.rs` printed.
@@ -233,7 +227,7 @@ pub fn hardware_noise() -> String {
         let [hardware, noise] = [row.hardware, row.noise_us].map(number);
         format!("| {} | {hardware} | {noise} |", row.osnoise)
     });
-    with_origin(&kept, table("| | hardware noises | all noise, µs |\n|---|---|---|", rows))
+    kept.below(table("| | hardware noises | all noise, µs |\n|---|---|---|", rows))
 }
 
 /// What `tests/boot/noise.rs` printed.
@@ -254,7 +248,7 @@ pub fn weights() -> String {
         format!("| {} | {} | {count} | {ns} | {vmm} |", row.exit, row.class)
     });
     let head = "| exit | class | exits | ns | of these in the VMM |\n|---|---|---|---|---|";
-    with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }
 
 /// What `tests/boot/halt_until.rs` printed: half, and 99 %, of the waits were within these.
@@ -275,7 +269,7 @@ pub fn lateness() -> String {
     });
     let head = "| waits | tickless: half within | 99 % | paratick: half within | 99 % |\n\
                 |---|---|---|---|---|";
-    with_origin(&kept, table(head, rows))
+    kept.below(table(head, rows))
 }
 
 /// What `tests/boot/unasked.rs` printed: means.
@@ -294,5 +288,5 @@ pub fn wake_ups() -> String {
             [row.wait_us, row.tickless_ns, row.paratick_ns].map(number);
         format!("| {wait} µs | {tickless} | {paratick} |")
     });
-    with_origin(&kept, table("| a wait of | tickless | paratick |\n|---|---|---|", rows))
+    kept.below(table("| a wait of | tickless | paratick |\n|---|---|---|", rows))
 }
