@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    idle, ipis, kept, noise, papers, polls, schema, swept, would, COLUMNS,
+    idle, ipis, kept, papers, polls, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 60] = [
+const BLOCKS: [Block; 58] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -62,8 +62,6 @@ const BLOCKS: [Block; 60] = [
     ("clocks-1000", idle::clocks_1000),
     ("coalesce", idle::coalesced),
     ("balance", idle::balance),
-    ("noise-times", noise::times),
-    ("noise-claims", noise::claims),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),

@@ -9,7 +9,6 @@ mod generated;
 mod idle;
 mod ipis;
 mod kept;
-mod noise;
 mod papers;
 mod polls;
 mod schema;
