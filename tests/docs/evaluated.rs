@@ -369,7 +369,8 @@ pub fn table1() -> String {
             let seconds = of.duration_ns[workload][*mode] / 1e9;
             let causes = &of.causes[workload][*mode];
             let exits: f64 =
-                ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one)).sum();
+                ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one)).sum::<f64>()
+                    + 0.0;
             let rate = exits / seconds / f64::from(of.vcpus * guests);
             plain(if rate < 100.0 { number::decimal(rate) } else { number::whole(rate) })
         });

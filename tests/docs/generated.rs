@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 58] = [
+const BLOCKS: [Block; 57] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -61,7 +61,6 @@ const BLOCKS: [Block; 58] = [
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
     ("coalesce", idle::coalesced),
-    ("balance", idle::balance),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),

@@ -6,11 +6,7 @@ use crate::{
     kept::{self, Kept},
     swept::{kept, number},
 };
-use paratick_core::{balancing::Balancing, stats::Comparison};
-use paratick_view::{
-    change::Change,
-    number::{change, decimal, NARROW_SPACE, NO_BREAK, SPACE},
-};
+use paratick_view::number::{change, decimal, NARROW_SPACE};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -163,40 +159,6 @@ pub fn coalesced() -> String {
     });
     let head = "| guests | mode | wake-ups | for each guest | exits | M host instructions |\n\
                 |---|---|---|---|---|---|";
-    kept.below(table(head, rows))
-}
-
-/// A guest with a load, and who balances it.
-#[derive(Deserialize)]
-struct Balanced {
-    workload: String,
-    mode: String,
-    /// None: each CPU's own tick does.
-    balancing: Option<Balancing>,
-    summary: BTreeMap<String, [f64; 3]>,
-    time_change: Option<Comparison>,
-}
-
-#[derive(Deserialize)]
-struct Loads {
-    balance: Vec<Balanced>,
-}
-
-/// Who balances load for idle vCPUs.
-pub fn balance() -> String {
-    let kept: Kept<Loads> = kept::read("balance");
-    let rows = kept.rest.balance.iter().map(|row| {
-        let name = row.balancing.map_or(row.mode.clone(), |policy| policy.to_string());
-        let ms = few(row.summary["duration_ns"][0] / 1e6);
-        let text = row.time_change.map_or("–".into(), |one| Change::from(one).text());
-        let text = text.replace([NARROW_SPACE, SPACE], " ").replace(NO_BREAK, "");
-        format!(
-            "| {} | {name} | {ms} | {text} | {} |",
-            row.workload,
-            number(row.summary["exits"][0])
-        )
-    });
-    let head = "| | balanced by | time, ms | against ticks | exits |\n|---|---|---|---|---|";
     kept.below(table(head, rows))
 }
 

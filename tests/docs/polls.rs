@@ -114,9 +114,9 @@ pub fn overcommit() -> String {
                 let exits = all.rest.exits[*workload][mode] / f64::from(*guests);
                 let ns = all.rest.duration_ns[*workload][mode];
                 let fair = all.rest.fastest_guest_ns.get(*workload).map(|of| of[mode] / ns);
-                let fair = fair.map_or(String::new(), |share| format!(", {:.0} %", 100.0 * share));
+                let fair = fair.map_or(String::new(), |share| format!(", {:.0}", 100.0 * share));
                 let ms = paratick_view::number::decimal(ns / 1e6);
-                format!("{}, {ms} ms{fair}", paratick_view::number::whole(exits))
+                format!("{}, {ms}{fair}", paratick_view::number::whole(exits))
             });
             let cells = cells.join(" | ").replace(NARROW_SPACE, " ");
             format!("| {guests} | {workload} | {cells} |")
