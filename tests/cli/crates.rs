@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -10,15 +11,31 @@ use tempfile::TempDir;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
+/// cargo's name for a unit of the build.
+const BUILT: &str = "0123456789abcdef";
+const PARATICK: &str = "paratick-00000000000000aa";
+const AGENT: &str = "paratick_agent-00000000000000bb";
+/// And for one that is not: of lints, of tests, or of before.
+const OTHER: &str = "fedcba9876543210";
+
+fn library(name: &str) -> String {
+    format!("lib{name}-{BUILT}.rlib")
+}
+
 /// Sources under git, a cache, and target folders.
 struct Clones(TempDir);
 
 impl Clones {
     fn new() -> Clones {
         let clones = Clones(TempDir::new().unwrap());
-        for folder in [".cargo", "crates"] {
-            fs::create_dir_all(clones.at("source").join(folder)).unwrap();
+        for folder in ["source/.cargo", "source/crates", "bin"] {
+            fs::create_dir_all(clones.at(folder)).unwrap();
         }
+        // A cargo that has built, as far as this script asks.
+        let tells =
+            format!("#!/bin/sh\necho '{{\"filenames\":[\"libparatick-core-{BUILT}.rlib\"]}}'\n");
+        fs::write(clones.at("bin/cargo"), tells).unwrap();
+        fs::set_permissions(clones.at("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
         for (file, text) in [("Cargo.lock", ""), (".cargo/config.toml", ""), ("crates/a.rs", "1")] {
             clones.write(file, text);
         }
@@ -50,25 +67,28 @@ impl Clones {
     fn crates(&self, verb: &str, target: &str) -> Output {
         let mut script = Command::new(format!("{TOP}/scripts/crates"));
         script.arg(verb).current_dir(self.at("source")).env("CARGO_TARGET_DIR", self.at(target));
+        let path = std::env::var("PATH").unwrap();
+        script.env("PATH", format!("{}:{path}", self.at("bin").display()));
         let done = script.env("PARATICK_CACHE", self.at("cache")).output().unwrap();
         assert!(done.status.success(), "{done:?}");
         done
     }
 
-    /// As cargo leaves it: a crate of others', one of ours, our commands, and a test.
+    /// As cargo leaves it: a crate of others', one of ours, our commands, a test, and what is of
+    /// another build.
     fn make(&self, target: &str, name: &str) {
         let release = self.at(target).join("x86_64/release");
-        for name in [name, "paratick-core"] {
-            fs::create_dir_all(release.join(format!(".fingerprint/{name}-1"))).unwrap();
-            fs::write(release.join(format!(".fingerprint/{name}-1/lib")), "").unwrap();
-            fs::create_dir_all(release.join("deps")).unwrap();
-            fs::write(release.join(format!("deps/lib{name}-1.rlib")), name).unwrap();
+        fs::create_dir_all(release.join("deps")).unwrap();
+        for (name, unit) in [(name, BUILT), ("paratick-core", BUILT), ("paratick-core", OTHER)] {
+            fs::create_dir_all(release.join(format!(".fingerprint/{name}-{unit}"))).unwrap();
+            fs::write(release.join(format!(".fingerprint/{name}-{unit}/lib")), "").unwrap();
+            fs::write(release.join(format!("deps/lib{name}-{unit}.rlib")), name).unwrap();
         }
-        for program in ["boot-1", "paratick_core-1", "paratick-1", "paratick_agent-1"] {
-            fs::write(release.join("deps").join(program), "").unwrap();
+        for program in ["boot", "paratick_core"] {
+            fs::write(release.join(format!("deps/{program}-{OTHER}")), "").unwrap();
         }
-        for (command, made) in [("paratick", "paratick-1"), ("paratick-agent", "paratick_agent-1")]
-        {
+        for (command, made) in [("paratick", PARATICK), ("paratick-agent", AGENT)] {
+            fs::write(release.join("deps").join(made), "").unwrap();
             let _ = fs::hard_link(release.join("deps").join(made), release.join(command));
         }
     }
@@ -96,7 +116,7 @@ fn others_crates_are_there_in_the_next_clone() {
     clones.crates("keep", "first");
     clones.write("crates/a.rs", "2");
     clones.crates("fetch", "second");
-    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+    assert_eq!(clones.made("second"), [library("serde")]);
     // A folder that has crates stays as it is; what is new there is kept, too.
     clones.make("second", "libc");
     clones.crates("keep", "second");
@@ -106,7 +126,7 @@ fn others_crates_are_there_in_the_next_clone() {
     assert_eq!(clones.made("first"), before);
     clones.write("crates/a.rs", "3");
     clones.crates("fetch", "third");
-    assert_eq!(clones.made("third"), ["liblibc-1.rlib", "libserde-1.rlib"]);
+    assert_eq!(clones.made("third"), [library("libc"), library("serde")]);
 }
 
 #[test]
@@ -115,20 +135,15 @@ fn ours_are_there_where_no_source_is_another_and_tests_are_not() {
     clones.crates("fetch", "first");
     clones.make("first", "serde");
     clones.crates("keep", "first");
-    let all = [
-        "libparatick-core-1.rlib",
-        "libserde-1.rlib",
-        "paratick",
-        "paratick-1",
-        "paratick-agent",
-        "paratick_agent-1",
-    ];
+    let ours = format!("libparatick-core-{BUILT}.rlib");
+    let serde = library("serde");
+    let all = [&ours, &serde, "paratick", PARATICK, "paratick-agent", AGENT];
     clones.crates("fetch", "same");
     assert_eq!(clones.made("same"), all);
     for (source, text) in [("crates/a.rs", "2"), ("crates/new.rs", "")] {
         clones.write(source, text);
         clones.crates("fetch", source);
-        assert_eq!(clones.made(source), ["libserde-1.rlib"]);
+        assert_eq!(clones.made(source), [library("serde")]);
     }
     clones.write("crates/a.rs", "1");
     fs::remove_file(clones.at("source/crates/new.rs")).unwrap();
@@ -136,7 +151,7 @@ fn ours_are_there_where_no_source_is_another_and_tests_are_not() {
     assert_eq!(clones.made("again"), all);
     // cargo compiles what is older than its sources.
     let age = |file: &Path| fs::metadata(file).unwrap().modified().unwrap();
-    let made = age(&clones.at("again/x86_64/release/deps/libparatick-core-1.rlib"));
+    let made = age(&clones.at("again/x86_64/release/deps").join(ours));
     assert!(made > age(&clones.at("source/crates/a.rs")));
 }
 
@@ -149,7 +164,7 @@ fn sources_that_were_edited_while_they_were_compiled_are_not_taken_for_what_was(
     clones.commit();
     clones.crates("keep", "first");
     clones.crates("fetch", "second");
-    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+    assert_eq!(clones.made("second"), [library("serde")]);
 }
 
 /// Each edit would leave 100 MB in the cache.
@@ -161,7 +176,7 @@ fn what_is_no_commit_is_not_kept() {
     clones.make("first", "serde");
     clones.crates("keep", "first");
     clones.crates("fetch", "second");
-    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+    assert_eq!(clones.made("second"), [library("serde")]);
 }
 
 #[test]
@@ -172,10 +187,10 @@ fn of_a_damaged_store_of_ours_others_crates_are_left() {
     clones.crates("keep", "first");
     let entries = fs::read_dir(clones.at("cache/crates")).unwrap().flatten();
     let mut stores = entries.map(|entry| entry.path());
-    let ours = stores.find(|path| path.to_str().unwrap().ends_with(".ours.tar")).unwrap();
+    let ours = stores.find(|path| path.to_str().unwrap().ends_with(".built.tar")).unwrap();
     fs::OpenOptions::new().write(true).open(&ours).unwrap().set_len(1_200).unwrap();
     clones.crates("fetch", "second");
-    assert_eq!(clones.made("second"), ["libserde-1.rlib"]);
+    assert_eq!(clones.made("second"), [library("serde")]);
     assert!(!ours.exists());
 }
 

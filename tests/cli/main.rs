@@ -11,6 +11,7 @@ mod emulator;
 mod exits;
 mod generate;
 mod idle;
+mod kept;
 mod kernel;
 mod kernel_build;
 mod kernel_deb;

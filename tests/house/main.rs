@@ -2,7 +2,6 @@
 //! How the source is laid out: arrows between crates point down, and no module uses itself through
 //! others.
 
-mod kept;
 mod modules;
 mod source;
 
