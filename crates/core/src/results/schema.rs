@@ -256,6 +256,7 @@ fn everything() -> Results {
     plan.one_window = true;
     plan.isolation = Some(Isolation::Both);
     plan.host_cpus = Some(4);
+    plan.sockets = Some(2);
     plan.latency_programs = vec![LatencyProgram::Oslat];
     plan.clock_device = ClockDevice::Pit;
     plan.sampler = Some(Sampler::default());
