@@ -156,7 +156,7 @@ fn load_that_can_be_balanced_is() {
     compile(SPREAD_C, SPREAD);
     let medians = [false, true].map(|balances| {
         let (_host, guest) = guest_that(3, balances, &[]);
-        let result = guest.exec(sh(&format!("{SPREAD} 7"))).unwrap();
+        let result = guest.exec(sh(&format!("{SPREAD} 35"))).unwrap();
         assert_eq!(result.code, 0);
         let out = text(&result.stdout);
         let mut times: Vec<u64> = out.lines().map(|ns| ns.parse().unwrap()).collect();
@@ -166,5 +166,6 @@ fn load_that_can_be_balanced_is() {
         times[times.len() / 2]
     });
     let [kicked, balanced] = medians;
-    assert!(balanced <= kicked + 2 * TICK_NS, "{balanced}, {kicked}");
+    // One in seven takes ten times as long as the others, with either.
+    assert!(balanced <= kicked + TICK_NS, "{balanced}, {kicked}");
 }
