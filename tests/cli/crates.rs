@@ -167,6 +167,58 @@ fn sources_that_were_edited_while_they_were_compiled_are_not_taken_for_what_was(
     assert_eq!(clones.made("second"), [library("serde")]);
 }
 
+/// By a real cargo: what was checked is of the state before, what is built of that which is
+/// committed.
+#[test]
+fn units_of_an_older_state_pass_for_new_in_no_clone() {
+    let clones = Clones::new();
+    fs::remove_file(clones.at("bin/cargo")).unwrap();
+    clones.write(".cargo/config.toml", "[build]\ntarget = \"x86_64-unknown-linux-gnu\"\n");
+    let members = "[workspace]\nmembers = [\"crates/paratick\", \"crates/paratick-lower\"]\n";
+    clones.write("Cargo.toml", &format!("{members}resolver = \"3\"\n"));
+    let package = |path: &str, name: &str, depends: &str| {
+        fs::create_dir_all(clones.at("source").join(path).join("src")).unwrap();
+        let about = format!("name = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        let depends = format!("[dependencies]\n{depends}\n");
+        clones.write(&format!("{path}/Cargo.toml"), &format!("[package]\n{about}{depends}"));
+    };
+    package("../other", "other", "");
+    package("crates/paratick-lower", "paratick-lower", "other = { path = \"../../../other\" }");
+    let lower = "paratick-lower = { path = \"../paratick-lower\" }";
+    package("crates/paratick", "paratick", lower);
+    clones.write("../other/src/lib.rs", "");
+    for file in ["other/src/lib.rs", "other/Cargo.toml"] {
+        // As old as a registry's: tar keeps whole seconds.
+        let source = fs::File::options().write(true).open(clones.at(file)).unwrap();
+        source.set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    let state = |calls: &str| {
+        clones.write("crates/paratick-lower/src/lib.rs", &format!("pub fn {calls}() {{}}\n"));
+        let main = format!("fn main() {{ paratick_lower::{calls}() }}\n");
+        clones.write("crates/paratick/src/main.rs", &main);
+    };
+    let cargo = |target: &str, words: &[&str]| {
+        let mut cargo = Command::new("cargo");
+        cargo.args(words).args(["--release", "--offline", "--workspace"]);
+        cargo.current_dir(clones.at("source")).env("CARGO_TARGET_DIR", clones.at(target));
+        let done = cargo.output().unwrap();
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    state("before");
+    clones.crates("fetch", "first");
+    cargo("first", &["build"]);
+    cargo("first", &["check"]);
+    state("after");
+    clones.commit();
+    clones.crates("fetch", "first");
+    cargo("first", &["build"]);
+    clones.crates("keep", "first");
+    clones.crates("fetch", "second");
+    assert!(clones.at("second/x86_64-unknown-linux-gnu/release/paratick").exists());
+    // Its tests were not checked before, so they are against what was kept.
+    cargo("second", &["check", "--all-targets"]);
+}
+
 /// Each edit would leave 100 MB in the cache.
 #[test]
 fn what_is_no_commit_is_not_kept() {

@@ -11,7 +11,6 @@ mod emulator;
 mod exits;
 mod generate;
 mod idle;
-mod kept;
 mod kernel;
 mod kernel_build;
 mod kernel_deb;

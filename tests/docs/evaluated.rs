@@ -359,8 +359,8 @@ struct OfTable1 {
 pub fn table1() -> String {
     let kept: kept::Kept<OfTable1> = kept::read("table1");
     let of = &kept.rest;
-    let modes: Vec<_> = TickMode::ALL.map(TickMode::name).to_vec();
-    let modes: Vec<_> = modes
+    let modes: Vec<_> = TickMode::ALL
+        .map(TickMode::name)
         .into_iter()
         .filter(|mode| of.causes.values().all(|modes| modes.contains_key(*mode)))
         .collect();
@@ -368,9 +368,9 @@ pub fn table1() -> String {
         let cells = modes.iter().map(|mode| {
             let seconds = of.duration_ns[workload][*mode] / 1e9;
             let causes = &of.causes[workload][*mode];
-            let exits: f64 =
-                ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one)).sum::<f64>()
-                    + 0.0;
+            let timer = ["arm", "stop", "expiry"].iter().filter_map(|one| causes.get(*one));
+            // A sum of none would be −0.
+            let exits = timer.fold(0.0, |sum, one| sum + one);
             let rate = exits / seconds / f64::from(of.vcpus * guests);
             plain(if rate < 100.0 { number::decimal(rate) } else { number::whole(rate) })
         });

@@ -76,14 +76,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         sleep(STEP);
         watch.look()?;
         past.add(&watch.take_ended());
-        if let Some(first) = silent.take_if(|_| watch.was_told() || begun.elapsed() > PATIENCE) {
-            if !watch.was_told() {
-                errln!(
-                    "KVM told of no exit in {} s, though VMs run here, such as process {first}: \
-                     they are paused, or this KVM does not tell (see paratick doctor)",
-                    PATIENCE.as_secs()
-                );
-            }
+        let over = silent.take_if(|_| watch.was_told() || begun.elapsed() > PATIENCE);
+        if let Some(first) = over.filter(|_| !watch.was_told()) {
+            errln!(
+                "KVM told of no exit in {} s, though VMs run here, such as process {first}: they \
+                 are paused, or this KVM does not tell (see paratick doctor)",
+                PATIENCE.as_secs()
+            );
         }
         // However many ask, and however often: one reading a step.
         let waiting: Vec<Asked> = requests.try_iter().collect();
