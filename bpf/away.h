@@ -48,7 +48,7 @@ struct {
 	__type(value, __u32);
 } left_vcpus SEC(".maps");
 
-/* So many places were ever given away, of each array; and threads met, and left. */
+/* So many places were ever given away, of each array; and what else changed, how often. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, GIVEN_SIZE);
@@ -77,6 +77,15 @@ static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm);
 /* It never will be, or that was not seen. */
 static __always_inline void exit_is_left(struct vcpu *vcpu);
 
+/* After what it counts: who reads the number first and then looks misses nothing. */
+static __always_inline void one_more(__u32 slot)
+{
+	__u32 *so_far = bpf_map_lookup_elem(&given, &slot);
+
+	if (so_far)
+		__sync_fetch_and_add(so_far, 1);
+}
+
 static __always_inline void lose(__u32 tgid)
 {
 	__u32 others = 0;
@@ -86,6 +95,7 @@ static __always_inline void lose(__u32 tgid)
 		lost = bpf_map_lookup_elem(&vms, &others);
 	if (lost)
 		__sync_fetch_and_add(lost, 1);
+	one_more(LOSSES);
 }
 
 /* A place that was left, or else a new one; NOWHERE if there is none. */
@@ -188,9 +198,12 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid, __u32 isa)
 			.id = (__u64)tgid << 32 | pid,
 		};
 		vcpu->thread = __sync_fetch_and_add(met, 1);
-		if (is_new && bpf_map_update_elem(&threads, &pid, &place, BPF_ANY)) {
-			bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
-			return NOWHERE;
+		if (is_new) {
+			if (bpf_map_update_elem(&threads, &pid, &place, BPF_ANY)) {
+				bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
+				return NOWHERE;
+			}
+			one_more(THREADS_ADDED);
 		}
 	}
 	*here = place;
@@ -275,7 +288,6 @@ int kvm_entry(void *ctx)
 static __always_inline int leave(__u32 pid)
 {
 	__u32 place = place_of(pid), *here = running_here();
-	__u32 slot = THREADS_LEFT, *left;
 	struct vcpu *vcpu = at(place);
 
 	if (!vcpu)
@@ -285,9 +297,7 @@ static __always_inline int leave(__u32 pid)
 	*here = NOWHERE;
 	bpf_map_delete_elem(&threads, &pid);
 	bpf_map_push_elem(&left_vcpus, &place, BPF_ANY);
-	left = bpf_map_lookup_elem(&given, &slot);
-	if (left)
-		__sync_fetch_and_add(left, 1);
+	one_more(THREADS_LEFT);
 	return 0;
 }
 

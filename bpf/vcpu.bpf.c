@@ -68,8 +68,10 @@ static __noinline __u32 add_kind(const struct kind *kind)
 	if (place == NOWHERE || !spent || !kind)
 		return NOWHERE;
 	*spent = (struct spent){};
-	if (!bpf_map_update_elem(&kinds, kind, &place, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&kinds, kind, &place, BPF_NOEXIST)) {
+		one_more(KINDS_ADDED);
 		return place;
+	}
 	bpf_map_push_elem(&left_counts, &place, BPF_ANY);
 	return NOWHERE;
 }

@@ -26,6 +26,10 @@ enum {
 	PLACES_OF_COUNTS,
 	THREADS_MET,
 	THREADS_LEFT,
+	/* Changes: of these maps' keys by what was added, and of the values of vms. */
+	THREADS_ADDED,
+	KINDS_ADDED,
+	LOSSES,
 	GIVEN_SIZE,
 };
 

@@ -107,6 +107,7 @@ type Kept = kept::Kept<OfPrograms>;
 #[derive(Deserialize)]
 struct OfPrograms {
     vcpus: u32,
+    disk_latency_ns: Option<u64>,
     /// By workload, mode and name; those of a run have the same place in each list.
     samples: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<f64>>>>,
 }
@@ -330,6 +331,23 @@ fn by_group(file: &str, kept: &Kept, groups: &[(String, Vec<&str>)]) -> String {
     let names: Vec<_> = names.collect();
     let head = format!("| | {} |\n|{}", names.join(" | "), "---|".repeat(names.len() + 1));
     kept.below_command(table(&head, rows))
+}
+
+/// fio's averages by how long the disk takes for a request.
+pub fn latencies() -> String {
+    let files = ["io-10us", "io-100us", "io-1ms"].map(|file| kept(file).expect("it is there"));
+    let figures = [Figure::OF_IO[0], Figure::Fio, Figure::OF_IO[2]];
+    let rows = files.iter().flat_map(|kept| {
+        let (all, ns) = (kept.workloads(), kept.rest.disk_latency_ns.expect("it is given"));
+        OURS.map(|mode| {
+            let versus = Versus { mode, ..PAPERS };
+            let of = figures.map(|figure| long(kept.average(&all, versus, figure)));
+            format!("| {} | {mode} | {} |", plain(number::nanos(ns)), of.join(" | "))
+        })
+    });
+    let head = "| a request takes | | exits | fio's throughput | work per CPU time |\n\
+                |---|---|---|---|---|";
+    files[0].below(table(head, rows))
 }
 
 /// Medians of any programs, in some modes.

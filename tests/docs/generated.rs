@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    idle, ipis, kept, papers, polls, schema, swept, would, COLUMNS,
+    idle, ipis, kept, noise, papers, polls, schema, swept, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 57] = [
+const BLOCKS: [Block; 63] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -60,7 +60,13 @@ const BLOCKS: [Block; 57] = [
     ("idle-modes", idle::idle_modes),
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
+    ("idle-together", idle::together),
     ("coalesce", idle::coalesced),
+    ("balance", idle::balance),
+    ("balance-sockets", idle::balance_sockets),
+    ("noise-times", noise::times),
+    ("noise-claims", noise::claims),
+    ("latencies", evaluated::latencies),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),

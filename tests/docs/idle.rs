@@ -6,7 +6,14 @@ use crate::{
     kept::{self, Kept},
     swept::{kept, number},
 };
-use paratick_view::number::{change, decimal, NARROW_SPACE};
+use paratick_core::{
+    balancing::Balancing, catalogue::idle_tables::TOGETHER, clock_device::ClockDevice,
+    stats::Comparison,
+};
+use paratick_view::{
+    change::Change,
+    number::{change, decimal, NARROW_SPACE, NO_BREAK, SPACE},
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -160,6 +167,75 @@ pub fn coalesced() -> String {
     let head = "| guests | mode | wake-ups | for each guest | exits | M host instructions |\n\
                 |---|---|---|---|---|---|";
     kept.below(table(head, rows))
+}
+
+/// A guest with a load, and who balances it.
+#[derive(Deserialize)]
+struct Balanced {
+    workload: String,
+    mode: String,
+    /// None: each CPU's own tick does.
+    balancing: Option<Balancing>,
+    summary: BTreeMap<String, [f64; 3]>,
+    time_change: Option<Comparison>,
+}
+
+#[derive(Deserialize)]
+struct Loads {
+    balance: Vec<Balanced>,
+}
+
+/// Who balances load for idle vCPUs.
+pub fn balance() -> String {
+    balanced("balance")
+}
+
+/// … where the guest has two packages of CPUs.
+pub fn balance_sockets() -> String {
+    balanced("balance-sockets")
+}
+
+fn balanced(name: &str) -> String {
+    let kept: Kept<Loads> = kept::read(name);
+    let rows = kept.rest.balance.iter().map(|row| {
+        let name = row.balancing.map_or(row.mode.clone(), |policy| policy.to_string());
+        let ms = few(row.summary["duration_ns"][0] / 1e6);
+        let text = row.time_change.map_or("–".into(), |one| Change::from(one).text());
+        let text = text.replace([NARROW_SPACE, SPACE], " ").replace(NO_BREAK, "");
+        format!(
+            "| {} | {name} | {ms} | {text} | {} |",
+            row.workload,
+            number(row.summary["exits"][0])
+        )
+    });
+    let head = "| | balanced by | time, ms | against ticks | exits |\n|---|---|---|---|---|";
+    kept.below(table(head, rows))
+}
+
+/// The steps of 2007, one after the other.
+pub fn together() -> String {
+    let kept = kept::<IdleRow>("idle-together");
+    let row = |(device, deferrable): (ClockDevice, bool)| {
+        let name = device.to_string();
+        let is_its = |row: &&IdleRow| {
+            row.clock_device.as_ref() == Some(&name) && row.deferrable_sampler == Some(deferrable)
+        };
+        kept.rest.rows.iter().find(is_its).expect("each was measured")
+    };
+    let rows = TOGETHER.map(|one| {
+        let sampler = if one.1 { "deferrable" } else { "not deferrable" };
+        let of = row(one);
+        let figures = of.figures(["interrupts", "events"]);
+        let residency = few(of.figures["residency"][0] / 1e3);
+        format!("| {} | {sampler} | {figures} | {residency} | {} |", one.0, of.figures(["exits"]))
+    });
+    let head = "| device | sampler | interrupts | timer events | idle for, ms | exits |\n\
+                |---|---|---|---|---|---|";
+    let [first, .., last, _] = TOGETHER;
+    let printed = "| *printed* | −81 % | −75 % | ×7.2 | – |".to_string();
+    let all = [printed, step("all but the last", row(first), row(last))];
+    let steps = table(STEP, all.into_iter());
+    kept.below(format!("{}\n\n{steps}", table(head, rows.into_iter())))
 }
 
 /// An idle guest of two vCPUs by mode; and with a timer that samples.

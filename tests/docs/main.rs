@@ -9,6 +9,7 @@ mod generated;
 mod idle;
 mod ipis;
 mod kept;
+mod noise;
 mod papers;
 mod polls;
 mod schema;

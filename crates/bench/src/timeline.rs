@@ -19,7 +19,7 @@ use paratick_core::{
     results::{Boot, Fault, Plan, PlannedWorkload, Problem, Results},
     size::Size,
     subject::Subject,
-    wire::{Disk, GuestConfig},
+    wire::GuestConfig,
     workload::Report,
 };
 use paratick_instruments::cycle::{Cycle, VCPU};
@@ -167,7 +167,7 @@ impl Tracing<'_> {
         let (settings, workload) = (self.settings, self.workload);
         let (vcpus, mode) = (settings.set.plan.vcpus, subject.mode);
         let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.set.memory, mode);
-        spec.disk = settings.set.disk.map(Disk::Memory);
+        spec.disk = settings.set.guest_disk();
         spec.sockets = settings.set.plan.sockets;
         let guest = host.start_guest(spec)?;
         verify::check_mode(&guest, mode, vcpus)?;

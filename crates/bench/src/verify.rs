@@ -3,6 +3,7 @@
 //! Kernel parameters that a kernel does
 //! not know are ignored silently: an unpatched guest would be measured under a false name.
 
+use crate::sample::report;
 use anyhow::{bail, Result};
 use paratick_core::{
     balancing::Balancing,
@@ -11,6 +12,7 @@ use paratick_core::{
     mode::{Mode, Polling},
     results::Plan,
     subject::HostSetting,
+    units::Nanos,
 };
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use std::time::Duration;
@@ -46,9 +48,10 @@ struct Observed {
     unknown_parameters: String,
 }
 
-pub fn check(guest: &Guest, mode: Mode, plan: &Plan) -> Result<()> {
+pub fn check(guest: &Guest, agent: &str, mode: Mode, plan: &Plan) -> Result<()> {
     check_mode(guest, mode, plan.vcpus)?;
     check_sockets(guest, plan.sockets)?;
+    check_disk(guest, agent, plan.disk_latency_ns)?;
     check_balancing(guest, plan)?;
     // Elsewhere a guest may have any.
     match plan.records_wakeups {
@@ -104,6 +107,25 @@ pub fn check_sockets(guest: &Guest, sockets: Option<u32>) -> Result<()> {
         bail!(
             "the guest has {found} sockets where {sockets} should be\n\
              hint: --cpu must not hide the topology"
+        );
+    }
+    Ok(())
+}
+
+/// Fails where reads of the guest's disk do not take as long as they shall.
+fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()> {
+    const READS: u64 = 20;
+    /// On the way there and back, however loaded its host is.
+    const BESIDE_NS: u64 = 2_000_000;
+    let Some(latency_ns) = latency_ns else { return Ok(()) };
+    let reads = [agent, "workload", "block", "--work", &READS.to_string()];
+    let report = report(&guest.exec(Exec::new(reads).timeout(Duration::from_secs(60)))?.stdout)?;
+    let took = report.duration_ns / READS;
+    if took < latency_ns || took > latency_ns + BESIDE_NS {
+        bail!(
+            "a read of the guest's disk takes {} where the disk shall take {}",
+            Nanos(took),
+            Nanos(latency_ns)
         );
     }
     Ok(())

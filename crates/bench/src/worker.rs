@@ -15,7 +15,7 @@ use paratick_core::{
     exits::WindowCounts,
     results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     subject::HostSettings,
-    wire::{Disk, GuestConfig},
+    wire::GuestConfig,
 };
 use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
 
@@ -56,7 +56,7 @@ impl HostWorker<'_> {
         let (settings, plan, mode) = (self.settings, &self.plan, boot.subject.mode);
         let memory = settings.set.memory;
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
-        spec.disk = settings.set.disk.map(Disk::Memory);
+        spec.disk = settings.set.guest_disk();
         spec.clock = plan.clock_device;
         spec.sockets = plan.sockets;
         if let Some(sampler) = plan.sampler {
@@ -103,7 +103,7 @@ impl HostWorker<'_> {
         let guests: Vec<Guest> =
             (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests.iter().try_for_each(|guest| verify::check(guest, boot.subject.mode, &plan))
+            guests.iter().try_for_each(|guest| verify::check(guest, &agent, boot.subject.mode, &plan))
         };
         in_effect()?;
         ran();

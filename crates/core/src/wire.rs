@@ -247,6 +247,8 @@ pub enum Disk {
     File(PathBuf),
     /// An empty file in the host's memory: no real disk, so no real time, is behind it.
     Memory(Size),
+    /// Nothing but zeros, and a time that each request takes.
+    Delayed { size: Size, ns: u64 },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -199,7 +199,7 @@ fn seconds<'a>(
             ("blocked", spent.blocked_ns),
             ("steal", spent.steal_ns),
         ] {
-            let labels: Labels = [&labels[..], &[("place", place.into())]].concat();
+            let labels = (labels.as_slice(), [("place", place)]);
             ConstCounter::new(ns as f64 / 1e9).encode(family.encode_family(&labels)?)?;
         }
     }

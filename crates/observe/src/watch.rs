@@ -131,10 +131,7 @@ impl Watch {
         self.threads = threads;
         self.looked_ns = now_ns();
         if self.taken.elapsed() >= BETWEEN {
-            // Else none has ended since the last time.
-            if Instant::now() < self.settled || self.looked_for.elapsed() >= AT_LEAST {
-                self.look_for_all();
-            }
+            self.look_for_some();
             self.take()?;
             self.taken = Instant::now();
         }
@@ -147,6 +144,13 @@ impl Watch {
         let since_ns = born.map_or(self.looked_ns, born_ns).max(self.begun_ns);
         let state = if born.is_some() { State::Runs } else { State::Ended };
         self.seen.insert(process, Seen { identity: identify(process), born, since_ns, state });
+    }
+
+    fn look_for_some(&mut self) {
+        // Else none has ended since the last time.
+        if Instant::now() < self.settled || self.looked_for.elapsed() >= AT_LEAST {
+            self.look_for_all();
+        }
     }
 
     fn look_for_all(&mut self) {
@@ -198,10 +202,18 @@ impl Watch {
 
     /// All since the start.
     pub fn read(&mut self) -> Result<Observed> {
+        self.look()?;
+        self.look_for_all();
+        self.read_often()
+    }
+
+    /// The same, for who reads every second: a process that outlives its vCPUs' threads by
+    /// [`SETTLES`] may have ended [`AT_LEAST`] ago and run still in what is read.
+    pub fn read_often(&mut self) -> Result<Observed> {
         // In this order: what KVM has counted, the tracepoint has told of.
         let exits_by_kvm = exits_by_kvm();
         self.look()?;
-        self.look_for_all();
+        self.look_for_some();
         if self.seen.values().any(|seen| seen.state == State::Replaced) {
             self.take()?;
         }
@@ -234,7 +246,7 @@ impl Watch {
     }
 
     /// The threads of a process that ran vCPUs.
-    pub fn threads(&self, process: u32) -> Result<BTreeSet<u32>> {
+    pub fn threads(&mut self, process: u32) -> Result<BTreeSet<u32>> {
         self.counter.threads_of(process)
     }
 

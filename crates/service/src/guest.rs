@@ -130,14 +130,18 @@ pub fn command_line(
     add(&["-mon", "chardev=monitor,mode=control"]);
     if let Some(disk) = &config.disk {
         // O_DIRECT in the guest is what is measured; the host's own cache may help.
-        let (file, cache) = match disk {
-            Disk::File(file) => (escape(file), "none"),
-            Disk::Memory(_) => (escape(&places.memory_disk()), "writeback"),
+        let file = |file: &Path, cache| {
+            let file = escape(file);
+            format!("if=none,id=disk,format=raw,cache={cache},aio=threads,file={file}")
         };
-        add(&[
-            "-drive",
-            &format!("if=none,id=disk,format=raw,cache={cache},aio=threads,file={file}"),
-        ]);
+        match disk {
+            Disk::File(path) => add(&["-drive", &file(path, "none")]),
+            Disk::Memory(_) => add(&["-drive", &file(&places.memory_disk(), "writeback")]),
+            Disk::Delayed { size, ns } => {
+                let null = "driver=null-co,node-name=disk,read-zeroes=on";
+                add(&["-blockdev", &format!("{null},size={},latency-ns={ns}", size.bytes())]);
+            }
+        }
         add(&["-device", &format!("virtio-blk-{bus},drive=disk")]);
     }
     line.extend(config.qemu.iter().cloned());

@@ -11,7 +11,7 @@ use paratick_core::{
     clock_device::ClockDevice,
     mode::Mode,
     results::{Cell, Results},
-    units::Hz,
+    units::{Hz, Nanos},
 };
 use std::collections::BTreeMap;
 
@@ -43,10 +43,11 @@ impl<'a> Set<'a> {
 
     /// As the paper names its sizes, where it does.
     pub fn name(&self) -> String {
-        let name = self.of_its_size();
-        match self.main().plan.sockets {
-            None => name,
-            Some(sockets) => format!("{name}, {sockets} sockets"),
+        let (name, plan) = (self.of_its_size(), &self.main().plan);
+        match (plan.sockets, plan.disk_latency_ns) {
+            (Some(sockets), _) => format!("{name}, {sockets} sockets"),
+            (None, Some(ns)) => format!("{name}, of a disk that takes {}", Nanos(ns)),
+            (None, None) => name,
         }
     }
 

@@ -2,9 +2,11 @@
 //! What is printed of an idle guest, of which each file is of another kind.
 
 use paratick_core::{
+    balancing::Balancing,
     catalogue::idle_tables,
-    results::{Measure, Mileage, Results, Rung},
-    stats::Summary,
+    mode::Mode,
+    results::{Balance, Figure, Measure, Mileage, Results, Rung},
+    stats::{Comparison, Summary},
     units::Hz,
 };
 use serde::Serialize;
@@ -17,6 +19,7 @@ pub const BENCH: &str = idle_tables::BENCH;
 #[derive(Serialize)]
 pub struct Tables<'a> {
     rows: Vec<Row>,
+    balance: Vec<Balanced<'a>>,
     results: &'a [&'a Results],
 }
 
@@ -26,6 +29,38 @@ struct Row {
     #[serde(flatten)]
     rung: Rung,
     summary: BTreeMap<Measure, Option<Summary>>,
+}
+
+/// A guest with a load, and who balances it; without a policy each CPU's own tick does.
+#[derive(Serialize)]
+struct Balanced<'a> {
+    hz: Option<Hz>,
+    vcpus: u32,
+    workload: &'a str,
+    mode: Mode,
+    balancing: Option<Balancing>,
+    summary: BTreeMap<String, Option<Summary>>,
+    /// Time against the guest whose ticks never stop.
+    time_change: Option<Comparison>,
+}
+
+impl<'a> Balanced<'a> {
+    fn all(results: &[&'a Results]) -> Vec<Balanced<'a>> {
+        let figures = [Figure::DurationNs, Figure::Exits];
+        let mut all = Vec::new();
+        for of in Balance::all(results.iter().copied()) {
+            all.extend(of.rows.iter().map(|row| Balanced {
+                hz: of.hz,
+                vcpus: of.vcpus,
+                workload: of.workload,
+                mode: row.mode,
+                balancing: row.balancing,
+                summary: figures.map(|one| (one.to_string(), row.summary(one))).into(),
+                time_change: of.versus_ticks(row, Figure::DurationNs),
+            }));
+        }
+        all
+    }
 }
 
 impl<'a> Tables<'a> {
@@ -39,6 +74,6 @@ impl<'a> Tables<'a> {
             };
             one.rows.iter().map(row)
         });
-        Tables { rows: rows.collect(), results }
+        Tables { rows: rows.collect(), balance: Balanced::all(results), results }
     }
 }

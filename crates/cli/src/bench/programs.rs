@@ -16,7 +16,10 @@ use paratick_core::catalogue::{
     programs::{self, IoSpec, KernelSpec},
     sets::{self, GuestSize},
 };
-use paratick_core::results::{PlannedWorkload, Program};
+use paratick_core::{
+    results::{PlannedWorkload, Program},
+    units::Nanos,
+};
 use std::{process::ExitCode, time::Duration};
 
 #[derive(Args)]
@@ -46,6 +49,10 @@ pub struct Io {
     tests: Vec<String>,
     #[command(flatten)]
     disk: Disk,
+    /// How long the disk takes for each request, which then reads as zeros [default: it is a file
+    /// in the host's memory]
+    #[arg(long, value_name = "TIME", value_parser = latency)]
+    disk_latency: Option<Nanos>,
     #[command(flatten)]
     scale: Scale,
     #[command(flatten)]
@@ -113,8 +120,20 @@ pub fn io(options: Io) -> Result<ExitCode> {
     }
     requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
-    let set = sets::io(tests, disk, options.scale.get());
+    let mut set = sets::io(tests, disk, options.scale.get());
+    set.plan.disk_latency_ns = options.disk_latency.map(|latency| latency.0);
     Bench::new(options.common, "io", vec![set], Written::File)?.run()
+}
+
+/// Longer than any disk's, and a run ends all the same.
+const LONGEST_LATENCY: Nanos = Nanos(20_000_000);
+
+fn latency(text: &str) -> std::result::Result<Nanos, String> {
+    let latency: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    match latency > LONGEST_LATENCY {
+        true => Err(format!("longer than any disk takes\nhint: give at most {LONGEST_LATENCY}")),
+        false => Ok(latency),
+    }
 }
 
 impl Programs {

@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn answer(watch: &mut Watch, past: &Sums, by_vcpu: bool, waiting: Vec<Asked>) -> Result<()> {
-    let seen = watch.read()?;
+    let seen = watch.read_often()?;
     let metrics = match watch.check_told(&seen) {
         Ok(()) => Ok(Metrics::of(seen, past, by_vcpu)),
         Err(error) => Err(Arc::<str>::from(format!("{error:#}"))),

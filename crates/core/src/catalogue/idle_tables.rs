@@ -50,6 +50,15 @@ impl Default for Server {
     }
 }
 
+/// The steps of 2007: each guest's clock device, and whether its sampler is deferrable.
+pub const TOGETHER: [(ClockDevice, bool); 5] = [
+    (ClockDevice::Pit, false),
+    (ClockDevice::Pit, true),
+    (ClockDevice::Hpet, true),
+    (ClockDevice::HpetPerCpu, true),
+    (ClockDevice::TscDeadline, true),
+];
+
 /// What one can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
@@ -60,18 +69,22 @@ pub enum Part {
     /// Tables 3 and 4.  One CPU can have a shared device for itself, as a one-shot timer; of
     /// several CPUs it is the broadcast's.
     Clocks,
+    /// Tables 2 to 4, one step after the other, on one CPU (section 4.2).
+    Together,
     /// Table 5.
     Balance,
 }
 
 impl Part {
-    pub const ALL: [Part; 4] = [Part::Modes, Part::Sampler, Part::Clocks, Part::Balance];
+    pub const ALL: [Part; 5] =
+        [Part::Modes, Part::Sampler, Part::Clocks, Part::Together, Part::Balance];
 
     pub fn name(self) -> &'static str {
         match self {
             Part::Modes => "modes",
             Part::Sampler => "sampler",
             Part::Clocks => "clocks",
+            Part::Together => "together",
             Part::Balance => "balance",
         }
     }
@@ -102,8 +115,7 @@ fn of(part: Part, server: &Server, scale: Scale) -> Vec<Set> {
         Part::Sampler => [(false, "sampler"), (true, "sampler-deferrable")]
             .map(|(deferrable, name)| {
                 let mut set = set(name, &[TicklessStop, Tickless, Paratick], scale);
-                let sampler = Sampler { period_us: SAMPLER_PERIOD_US, deferrable };
-                set.plan.sampler = Some(sampler);
+                set.plan.sampler = Some(sampler(deferrable));
                 set.plan.workloads.push(planned("cpu", BUSY));
                 set
             })
@@ -115,12 +127,26 @@ fn of(part: Part, server: &Server, scale: Scale) -> Vec<Set> {
             let others = each.filter(|(device, vcpus)| !(device.is_default() && *vcpus == VCPUS));
             others.map(|(device, vcpus)| clock(device, vcpus, scale)).collect()
         }
+        Part::Together => TOGETHER
+            .map(|(device, deferrable)| {
+                let kind = if deferrable { "deferrable" } else { "sampler" };
+                let mut set = set(format!("together-{device}-{kind}"), &[TicklessStop], scale);
+                set.plan.clock_device = device;
+                set.plan.vcpus = 1;
+                set.plan.sampler = Some(sampler(deferrable));
+                set
+            })
+            .into(),
         Part::Balance => {
             let policies = Balancing::ALL.map(Some);
             let each = [None].into_iter().chain(policies);
             each.map(|policy| balance(policy, server, scale)).collect()
         }
     }
+}
+
+fn sampler(deferrable: bool) -> Sampler {
+    Sampler { period_us: SAMPLER_PERIOD_US, deferrable }
 }
 
 fn clock(device: ClockDevice, vcpus: u32, scale: Scale) -> Set {

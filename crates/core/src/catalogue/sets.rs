@@ -8,6 +8,7 @@ use crate::{
     model::table1,
     results::{Plan, PlannedWorkload},
     size::Size,
+    wire::Disk,
     workload,
 };
 use std::{ops::RangeInclusive, time::Duration};
@@ -248,6 +249,17 @@ impl std::str::FromStr for GuestSize {
                 "no such size\nhint: give small, medium or large, or a number of vCPUs \
                     from {least} to {most}"
             )
+        })
+    }
+}
+
+impl Set {
+    /// Each guest's.
+    pub fn guest_disk(&self) -> Option<Disk> {
+        let size = self.disk?;
+        Some(match self.plan.disk_latency_ns {
+            None => Disk::Memory(size),
+            Some(ns) => Disk::Delayed { size, ns },
         })
     }
 }

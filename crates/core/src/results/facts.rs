@@ -3,7 +3,7 @@
 //! measurement from being continued, and what keeps two from being compared.
 
 use super::{Configuration, Environment, Results};
-use crate::size::Size;
+use crate::{size::Size, units::Nanos};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,10 +73,11 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 30] = [
+pub const FACTS: [Fact; 31] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
+    fact("latency of a guest's disk", HIDDEN, |r| maybe(r.plan.disk_latency_ns.map(Nanos))),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
     fact("guests' kernel", PRINTED, |r| said(&r.environment.kernel_version)),
     fact("guests' patches", PRINTED, |r| hash(r.environment.patch_set_hash.as_deref())),

@@ -16,6 +16,9 @@ pub struct Plan {
     /// Packages that these are divided among; else one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets: Option<u32>,
+    /// How long the disk takes for a request, in ns; else a file in memory is the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_latency_ns: Option<u64>,
     /// Guests side by side, all alike.
     ///
     /// A sample holds what they did together.

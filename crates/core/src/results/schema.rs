@@ -257,6 +257,7 @@ fn everything() -> Results {
     plan.isolation = Some(Isolation::Both);
     plan.host_cpus = Some(4);
     plan.sockets = Some(2);
+    plan.disk_latency_ns = Some(100_000);
     plan.latency_programs = vec![LatencyProgram::Oslat];
     plan.clock_device = ClockDevice::Pit;
     plan.sampler = Some(Sampler::default());

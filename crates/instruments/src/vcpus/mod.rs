@@ -20,19 +20,65 @@ use aya::{
 };
 use gather::Snapshot;
 use paratick_core::observed::{Counted, Reading};
-use raw::{Vcpu, PLACES_OF_COUNTS, PLACES_OF_VCPUS, THREADS_LEFT, THREADS_MET};
+use raw::{
+    Vcpu, KINDS_ADDED, LOSSES, PLACES_OF_COUNTS, PLACES_OF_VCPUS, THREADS_ADDED, THREADS_LEFT,
+    THREADS_MET,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
 
-pub struct VcpuCounter(Programs);
+pub struct VcpuCounter {
+    programs: Programs,
+    /// The places of counts and of vCPUs.
+    kinds: Known<(raw::Kind, u32), 1>,
+    threads: Known<(u32, u32), 2>,
+    lost: Known<(u32, u64), 2>,
+}
+
+/// A hash map as it was looked through last: that takes some ns for each place of the map, and so
+/// far longer than to read the counts.
+struct Known<T, const N: usize> {
+    /// In the order of the values, which are places where their values are read.
+    entries: Vec<T>,
+    /// How often the map had changed before, by numbers of the array `given`.
+    as_of: Option<[u32; N]>,
+}
+
+impl<T, const N: usize> Default for Known<T, N> {
+    fn default() -> Known<T, N> {
+        Known { entries: Vec::new(), as_of: None }
+    }
+}
+
+impl<K: Pod, V: Pod + Ord, const N: usize> Known<(K, V), N> {
+    fn update(&mut self, programs: &Programs, map: &str, changes: [u32; N]) -> Result<()> {
+        // In this order: a change meanwhile is looked for again.
+        let mut as_of = [0; N];
+        for (number, which) in as_of.iter_mut().zip(changes) {
+            *number = given(programs, which)?;
+        }
+        if self.as_of != Some(as_of) {
+            self.entries = entries(&programs.ebpf, map)?;
+            self.entries.sort_unstable_by_key(|(_, value)| *value);
+            self.as_of = Some(as_of);
+        }
+        Ok(())
+    }
+}
+
+fn given(programs: &Programs, which: u32) -> Result<u32> {
+    let given = programs.ebpf.map("given").context("a BPF map is missing")?;
+    Ok(Array::<_, u32>::try_from(given)?.get(&which, 0)?)
+}
 
 impl Instrument for VcpuCounter {
     const NAME: &'static str = "vcpus";
     type Reading = Reading;
 
     fn start() -> Result<VcpuCounter> {
-        Ok(VcpuCounter(Programs::load(OBJECT)?))
+        let (kinds, threads, lost) = Default::default();
+        Ok(VcpuCounter { programs: Programs::load(OBJECT)?, kinds, threads, lost })
     }
 
     /// All exits that began since the start, of all VMs that were not taken.
@@ -40,14 +86,15 @@ impl Instrument for VcpuCounter {
         let now_ns = clock::now_ns();
         // In this order: see [`Snapshot`].
         let threads = self.threads()?;
-        let counts = self.placed("kinds", "counts", PLACES_OF_COUNTS)?;
-        let snapshot = Snapshot { threads, counts, lost: self.0.lost()?, now_ns };
-        let missed = bpf::missed(&self.0.ebpf, "kvm_exit")?;
+        self.kinds.update(&self.programs, "kinds", [KINDS_ADDED])?;
+        let counts = self.at(&self.kinds.entries, "counts", PLACES_OF_COUNTS)?;
+        let snapshot = Snapshot { threads, counts, lost: self.lost()?, now_ns };
+        let missed = bpf::missed(&self.programs.ebpf, "kvm_exit")?;
         Ok(Reading {
             vms: snapshot.gather(),
             lost: snapshot.lost.get(&0).copied().unwrap_or(0) + missed,
             now_ns,
-            vmm_end_unknown: !self.0.sees_run,
+            vmm_end_unknown: !self.programs.sees_run,
         })
     }
 }
@@ -60,23 +107,24 @@ pub struct Threads {
 }
 
 impl VcpuCounter {
-    /// In next to no time, where listing VMs takes some microseconds for each place of the map.
+    /// In next to no time.
     pub fn threads_so_far(&self) -> Result<Threads> {
-        Ok(Threads { met: self.given(THREADS_MET)?, left: self.given(THREADS_LEFT)? })
-    }
-
-    fn given(&self, which: u32) -> Result<u32> {
-        let given = self.0.ebpf.map("given").context("a BPF map is missing")?;
-        Ok(Array::<_, u32>::try_from(given)?.get(&which, 0)?)
+        let number = |which| given(&self.programs, which);
+        Ok(Threads { met: number(THREADS_MET)?, left: number(THREADS_LEFT)? })
     }
 
     /// The processes of VMs that made an exit, and were not taken.
-    pub fn vms(&self) -> Result<BTreeSet<u32>> {
-        Ok(self.0.lost()?.into_keys().filter(|vm| *vm != 0).collect())
+    pub fn vms(&mut self) -> Result<BTreeSet<u32>> {
+        Ok(self.lost()?.into_keys().filter(|vm| *vm != 0).collect())
+    }
+
+    fn lost(&mut self) -> Result<BTreeMap<u32, u64>> {
+        self.lost.update(&self.programs, "vms", [THREADS_MET, LOSSES])?;
+        Ok(self.lost.entries.iter().copied().collect())
     }
 
     /// The threads of a process that run vCPUs.
-    pub fn threads_of(&self, process: u32) -> Result<BTreeSet<u32>> {
+    pub fn threads_of(&mut self, process: u32) -> Result<BTreeSet<u32>> {
         let its = self.threads()?.into_iter().filter(|vcpu| vcpu.absence.tgid == process);
         Ok(its.map(|vcpu| vcpu.id as u32).collect())
     }
@@ -85,52 +133,45 @@ impl VcpuCounter {
     /// that run are of another VM, whose process has the number now.
     pub fn take(&mut self, ended: &BTreeSet<u32>) -> Result<BTreeMap<u32, Counted>> {
         // In this order: who made a kind runs, or has ended.
-        let mut places: Vec<(raw::Kind, u32)> = entries(&self.0.ebpf, "kinds")?;
+        self.kinds.update(&self.programs, "kinds", [KINDS_ADDED])?;
+        let mut places = self.kinds.entries.clone();
         let running = self.threads()?.into_iter().filter(|one| ended.contains(&one.absence.tgid));
         let (running, again): (BTreeSet<u32>, BTreeSet<u32>) =
             running.map(|one| (one.thread, one.absence.tgid)).unzip();
         places.retain(|(kind, _)| ended.contains(&kind.tgid) && !running.contains(&kind.thread));
-        let counts = self.at(&mut places, "counts", PLACES_OF_COUNTS)?;
-        let mut lost = self.0.lost()?;
+        let counts = self.at(&places, "counts", PLACES_OF_COUNTS)?;
+        let mut lost = self.lost()?;
         lost.retain(|vm, _| ended.contains(vm) && !again.contains(vm));
+        (self.kinds.as_of, self.lost.as_of) = (None, None);
         self.remove::<raw::Kind, u32>("kinds", places.iter().map(|(kind, _)| kind))?;
-        let left = self.0.ebpf.map_mut("left_counts").context("a BPF map is missing")?;
+        let left = self.programs.ebpf.map_mut("left_counts").context("a BPF map is missing")?;
         let mut left: Stack<_, u32> = Stack::try_from(left)?;
         places.iter().try_for_each(|(_, place)| left.push(place, 0))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
         Ok(Snapshot { threads: Vec::new(), counts, lost, now_ns: 0 }.gather())
     }
 
-    fn threads(&self) -> Result<Vec<Vcpu>> {
-        let threads: Vec<(u32, Vcpu)> = self.placed("threads", "vcpus", PLACES_OF_VCPUS)?;
+    fn threads(&mut self) -> Result<Vec<Vcpu>> {
+        self.threads.update(&self.programs, "threads", [THREADS_ADDED, THREADS_LEFT])?;
+        let threads: Vec<(u32, Vcpu)> =
+            self.at(&self.threads.entries, "vcpus", PLACES_OF_VCPUS)?;
         // A place may be another thread's by now.
         let is_its = |(pid, vcpu): (u32, Vcpu)| (vcpu.id as u32 == pid).then_some(vcpu);
         Ok(threads.into_iter().filter_map(is_its).collect())
     }
 
-    /// What the array `values` has at each key's place.
-    fn placed<K: Pod, V: Pod>(
-        &self,
-        places: &str,
-        values: &str,
-        which: u32,
-    ) -> Result<Vec<(K, V)>> {
-        self.at(&mut entries(&self.0.ebpf, places)?, values, which)
-    }
-
-    /// In the order of the places.
+    /// What the array `values` has at each place; they are in order.
     fn at<K: Pod, V: Pod>(
         &self,
-        places: &mut [(K, u32)],
+        places: &[(K, u32)],
         values: &str,
         which: u32,
     ) -> Result<Vec<(K, V)>> {
-        places.sort_unstable_by_key(|(_, place)| *place);
         let mut wanted = places.iter().peekable();
         let mut found = Vec::with_capacity(places.len());
         // The first place is none.
-        let used = 1 + self.given(which)?;
-        elements(&self.0.ebpf, values, used, |first, values: &[V]| {
+        let used = 1 + given(&self.programs, which)?;
+        elements(&self.programs.ebpf, values, used, |first, values: &[V]| {
             let end = first + values.len();
             while let Some((key, place)) = wanted.next_if(|(_, place)| (*place as usize) < end) {
                 found.push((*key, values[*place as usize - first]));
@@ -144,7 +185,7 @@ impl VcpuCounter {
         name: &str,
         keys: impl Iterator<Item = &'a K>,
     ) -> Result<()> {
-        let map = self.0.ebpf.map_mut(name).context("a BPF map is missing")?;
+        let map = self.programs.ebpf.map_mut(name).context("a BPF map is missing")?;
         let mut map: HashMap<&mut MapData, K, V> = HashMap::try_from(map)?;
         keys.into_iter().try_for_each(|key| Ok(map.remove(key)?))
     }

@@ -7,7 +7,10 @@ use crate::{
     table::Table,
 };
 use paratick_core::{
-    catalogue::mileage::{Printed, ERRORS},
+    catalogue::{
+        idle_tables::TOGETHER,
+        mileage::{Printed, ERRORS},
+    },
     clock_device::{ClockDevice, CLOCK_DEVICES},
     mode::TickMode,
     results::{Measure, Mileage, Row, Rung},
@@ -16,7 +19,7 @@ use paratick_core::{
 };
 
 pub fn tables(all: &Mileage) -> Vec<Table> {
-    let tables = [modes, sampler, served, clocks, steps];
+    let tables = [modes, sampler, served, clocks, together, steps];
     tables.iter().map(|table| table(all)).filter(|table| !table.is_empty()).collect()
 }
 
@@ -82,6 +85,11 @@ fn is_plain(rung: Rung) -> bool {
     rung.vcpus == 2 && rung.clock_device.is_default() && rung.deferrable_sampler.is_none()
 }
 
+/// Of today's guest; the others are of [`together`].
+fn is_sampled(rung: Rung) -> bool {
+    rung.vcpus == 2 && rung.deferrable_sampler.is_some()
+}
+
 const SAMPLER: [Measure; 3] =
     [Measure::SamplerExpiries, Measure::SamplerWakeUps, Measure::SamplerExits];
 
@@ -89,7 +97,7 @@ pub fn sampler(all: &Mileage) -> Table {
     let caption = format!("With a timer that samples on each CPU, in a second{}", at(all));
     let mut table = Table::new(caption, columns(&SAMPLER));
     let rows: Vec<_> =
-        all.rows.iter().filter(|row| row.rung.deferrable_sampler.is_some()).collect();
+        all.rows.iter().filter(|row| is_sampled(row.rung)).collect();
     if rows.is_empty() {
         return table;
     }
@@ -116,7 +124,8 @@ pub fn served(all: &Mileage) -> Table {
     let mut table = Table::new(caption, columns);
     for deferrable in [false, true] {
         table.group(if deferrable { "Deferrable" } else { "Not deferrable" });
-        let its = |row: &&Row| row.rung.deferrable_sampler == Some(deferrable);
+        let its =
+            |row: &&Row| is_sampled(row.rung) && row.rung.deferrable_sampler == Some(deferrable);
         for row in all.rows.iter().filter(its) {
             let late = row.sampler_late();
             let at = |share: f64| {
@@ -153,7 +162,9 @@ const LADDER: [Measure; 3] = [Measure::ArmExits, Measure::IoExits, Measure::IpiE
 pub fn clocks(all: &Mileage) -> Table {
     let caption = format!("By clock device, the worst of 2007 first{}", at(all));
     let mut table = Table::new(caption, columns(&LADDER));
-    if all.rows.iter().all(|row| row.rung.vcpus == 2 && row.rung.clock_device.is_default()) {
+    let is_there =
+        |rung: Rung| rung.deferrable_sampler.is_none() && !is_plain(rung);
+    if !all.rows.iter().any(|row| is_there(row.rung)) {
         return table;
     }
     printed(&mut table, 3, LADDER.len());
@@ -188,6 +199,26 @@ pub fn clocks(all: &Mileage) -> Table {
     table
 }
 
+/// The steps of 2007, each with all before it.
+pub fn together(all: &Mileage) -> Table {
+    let caption = format!("One step of 2007 after the other, one vCPU{}", at(all));
+    let mut table = Table::new(caption, columns(&LADDER));
+    for (device, deferrable) in TOGETHER {
+        let Some(row) = all.row(stepped(device, deferrable)) else { continue };
+        let kind = if deferrable { "deferrable sampler" } else { "sampler" };
+        table.row(format!("{device}, {kind}"), cells(row, &LADDER));
+    }
+    table.note(
+        "Two vCPUs cannot share a clock device and be tickless: one has it for itself here.",
+    );
+    table
+}
+
+fn stepped(clock_device: ClockDevice, deferrable: bool) -> Rung {
+    let rung = rung(clock_device, TickMode::TicklessStop);
+    Rung { vcpus: 1, deferrable_sampler: Some(deferrable), ..rung }
+}
+
 /// A row that was not measured.
 fn none(more: &[Measure]) -> Vec<String> {
     vec![number::NOTHING.into(); Measure::MAIN.len() + more.len()]
@@ -201,15 +232,18 @@ fn rung(clock_device: ClockDevice, tick: TickMode) -> Rung {
 /// What a step of 2007 changed, and what it changes here.
 struct Step {
     name: String,
-    /// The table, and which of its rows is the first.
-    printed: Option<u8>,
+    /// The rows before and after it.
+    printed: Option<[&'static Printed; 2]>,
     from: Rung,
     to: Rung,
 }
 
 fn all_steps() -> Vec<Step> {
     let deadline = ClockDevice::TscDeadline;
-    let step = |name: &str, printed, from, to| Step { name: name.into(), printed, from, to };
+    let step = |name: &str, table: Option<u8>, from, to| {
+        let printed = table.map(|number| [0, 1].map(|row| row_of(number, row)));
+        Step { name: name.into(), printed, from, to }
+    };
     let sampler =
         |deferrable, tick| Rung { deferrable_sampler: Some(deferrable), ..rung(deadline, tick) };
     let mut steps = Vec::new();
@@ -237,6 +271,13 @@ fn all_steps() -> Vec<Step> {
             steps.push(step(&name, printed, of(one), of(*next)));
         }
     }
+    let [(first, _), .., (last, _), _] = TOGETHER;
+    steps.push(Step {
+        name: "all from Table 2 to 4, 1 vCPU".into(),
+        printed: Some([row_of(2, 0), row_of(4, 1)]),
+        from: stepped(first, false),
+        to: stepped(last, true),
+    });
     steps.push(step("tickless-stop → tickless", None, of(TicklessStop), of(Tickless)));
     steps.push(step("tickless → paratick-ticks", None, of(Tickless), of(ParatickTicks)));
     steps.push(step("paratick-ticks → paratick", None, of(ParatickTicks), of(Paratick)));
@@ -251,6 +292,10 @@ fn all_steps() -> Vec<Step> {
         });
     }
     steps
+}
+
+fn row_of(table: u8, row: usize) -> &'static Printed {
+    Printed::of(table).nth(row).expect("each table has two")
 }
 
 const STEPS: [Measure; 5] = {
@@ -268,9 +313,8 @@ pub fn steps(all: &Mileage) -> Table {
             continue;
         }
         table.group(step.name);
-        if let Some(number) = step.printed {
-            let rows: Vec<&Printed> = Printed::of(number).collect();
-            let of = |value: fn(&Printed) -> f64| number::change(value(rows[1]) / value(rows[0]));
+        if let Some([before, after]) = step.printed {
+            let of = |value: fn(&Printed) -> f64| number::change(value(after) / value(before));
             let printed = [
                 of(|row| row.interrupts),
                 of(|row| row.events),
