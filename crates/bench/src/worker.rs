@@ -103,7 +103,9 @@ impl HostWorker<'_> {
         let guests: Vec<Guest> =
             (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
-            guests.iter().try_for_each(|guest| verify::check(guest, &agent, boot.subject.mode, &plan))
+            guests
+                .iter()
+                .try_for_each(|guest| verify::check(guest, &agent, boot.subject.mode, &plan))
         };
         in_effect()?;
         ran();

@@ -140,9 +140,15 @@ pub fn command_line(
             Disk::Delayed { size, ns } => {
                 let null = "driver=null-co,node-name=disk,read-zeroes=on";
                 add(&["-blockdev", &format!("{null},size={},latency-ns={ns}", size.bytes())]);
+                // QEMU's main loop would round the time up to ms.
+                add(&["-object", "iothread,id=disk-thread,poll-max-ns=0"]);
             }
         }
-        add(&["-device", &format!("virtio-blk-{bus},drive=disk")]);
+        let thread = match disk {
+            Disk::Delayed { .. } => ",iothread=disk-thread",
+            Disk::File(_) | Disk::Memory(_) => "",
+        };
+        add(&["-device", &format!("virtio-blk-{bus},drive=disk{thread}")]);
     }
     line.extend(config.qemu.iter().cloned());
     line

@@ -153,8 +153,7 @@ impl VcpuCounter {
 
     fn threads(&mut self) -> Result<Vec<Vcpu>> {
         self.threads.update(&self.programs, "threads", [THREADS_ADDED, THREADS_LEFT])?;
-        let threads: Vec<(u32, Vcpu)> =
-            self.at(&self.threads.entries, "vcpus", PLACES_OF_VCPUS)?;
+        let threads: Vec<(u32, Vcpu)> = self.at(&self.threads.entries, "vcpus", PLACES_OF_VCPUS)?;
         // A place may be another thread's by now.
         let is_its = |(pid, vcpu): (u32, Vcpu)| (vcpu.id as u32 == pid).then_some(vcpu);
         Ok(threads.into_iter().filter_map(is_its).collect())

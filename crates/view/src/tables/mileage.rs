@@ -96,8 +96,7 @@ const SAMPLER: [Measure; 3] =
 pub fn sampler(all: &Mileage) -> Table {
     let caption = format!("With a timer that samples on each CPU, in a second{}", at(all));
     let mut table = Table::new(caption, columns(&SAMPLER));
-    let rows: Vec<_> =
-        all.rows.iter().filter(|row| is_sampled(row.rung)).collect();
+    let rows: Vec<_> = all.rows.iter().filter(|row| is_sampled(row.rung)).collect();
     if rows.is_empty() {
         return table;
     }
@@ -162,8 +161,7 @@ const LADDER: [Measure; 3] = [Measure::ArmExits, Measure::IoExits, Measure::IpiE
 pub fn clocks(all: &Mileage) -> Table {
     let caption = format!("By clock device, the worst of 2007 first{}", at(all));
     let mut table = Table::new(caption, columns(&LADDER));
-    let is_there =
-        |rung: Rung| rung.deferrable_sampler.is_none() && !is_plain(rung);
+    let is_there = |rung: Rung| rung.deferrable_sampler.is_none() && !is_plain(rung);
     if !all.rows.iter().any(|row| is_there(row.rung)) {
         return table;
     }
@@ -208,9 +206,8 @@ pub fn together(all: &Mileage) -> Table {
         let kind = if deferrable { "deferrable sampler" } else { "sampler" };
         table.row(format!("{device}, {kind}"), cells(row, &LADDER));
     }
-    table.note(
-        "Two vCPUs cannot share a clock device and be tickless: one has it for itself here.",
-    );
+    table
+        .note("Two vCPUs cannot share a clock device and be tickless: one has it for itself here.");
     table
 }
 
