@@ -181,8 +181,9 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid, __u32 isa)
 	__u64 none = 0;
 
 	/* What is counted of a VM that is in no list is never seen. */
-	if (bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST) &&
-	    !bpf_map_lookup_elem(&vms, &tgid))
+	if (!bpf_map_update_elem(&vms, &tgid, &none, BPF_NOEXIST))
+		one_more(VMS_ADDED);
+	else if (!bpf_map_lookup_elem(&vms, &tgid))
 		return NOWHERE;
 	if (!met)
 		return NOWHERE;

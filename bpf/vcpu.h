@@ -29,6 +29,7 @@ enum {
 	/* Changes: of these maps' keys by what was added, and of the values of vms. */
 	THREADS_ADDED,
 	KINDS_ADDED,
+	VMS_ADDED,
 	LOSSES,
 	GIVEN_SIZE,
 };

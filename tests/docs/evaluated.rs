@@ -347,7 +347,7 @@ pub fn latencies() -> String {
     });
     let head = "| a request takes | | exits | fio's throughput | work per CPU time |\n\
                 |---|---|---|---|---|";
-    files[0].below(table(head, rows))
+    kept::same_origin(&files).below(table(head, rows))
 }
 
 /// Medians of any programs, in some modes.

@@ -50,6 +50,13 @@ impl<Rest> Kept<Rest> {
     }
 }
 
+/// All were measured together: one of them says where they come from.
+pub fn same_origin<Rest>(all: &[Kept<Rest>]) -> &Kept<Rest> {
+    let of = |kept: &Kept<Rest>| (kept.commit.clone(), kept.patches.clone(), kept.boots);
+    assert!(all.iter().all(|kept| of(kept) == of(&all[0])), "{}: measure all", all[0].command);
+    &all[0]
+}
+
 fn text(line: &str) -> String {
     wrapped(line).replace("\n  ", "\n")
 }

@@ -118,7 +118,7 @@ fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()>
     /// On the way there and back, however loaded its host is.
     const BESIDE_NS: u64 = 700_000;
     let Some(latency_ns) = latency_ns else { return Ok(()) };
-    // No window: nothing of this is counted.
+    // Its window is no run's.
     let reads = [agent, "workload", "block", "--work", &READS.to_string(), "--window", "0"];
     let report = report(&guest.exec(Exec::new(reads).timeout(Duration::from_secs(60)))?.stdout)?;
     let took = report.duration_ns / READS;

@@ -102,7 +102,9 @@ impl<'a> Set<'a> {
             MILEAGE => format!("-{}", guest_of(self.main()).replace([' ', ',', '\''], "-")),
             _ => isolated,
         };
-        format!("{}-{}x{}{hz}{kind}", self.bench(), plan.guests, plan.vcpus)
+        let sockets = plan.sockets.map_or(String::new(), |n| format!("-sockets-{n}"));
+        let disk = plan.disk_latency_ns.map_or(String::new(), |ns| format!("-disk-{ns}"));
+        format!("{}-{}x{}{hz}{kind}{sockets}{disk}", self.bench(), plan.guests, plan.vcpus)
     }
 
     /// Cells by workload, in the results' order.
@@ -242,7 +244,7 @@ impl<'a> Selection<'a> {
         for result in results {
             let (plan, bench) = (&result.plan, result.bench.as_str());
             let order = BENCHES.iter().position(|name| *name == bench);
-            let tuned = (plan.host_cpus, plan.isolation, kind(result));
+            let tuned = (plan.host_cpus, plan.isolation, kind(result), hardware(result));
             let key = (order, plan.vcpus, plan.guests, shown_hz(result), tuned, bench);
             groups.entry(key).or_default().push(result);
         }
@@ -307,6 +309,11 @@ fn shown_hz(results: &Results) -> Option<Hz> {
         .filter(|_| [IDLE, MILEAGE].contains(&results.bench.as_str()))
 }
 
+/// What a guest has of its own: packages of CPUs, and a disk that takes a time.
+fn hardware(results: &Results) -> (Option<u32>, Option<u64>) {
+    (results.plan.sockets, results.plan.disk_latency_ns)
+}
+
 pub fn is_known(bench: &str) -> bool {
     BENCHES.contains(&bench)
 }
@@ -315,7 +322,7 @@ pub fn is_known(bench: &str) -> bool {
 pub fn alike(one: &Results, other: &Results) -> bool {
     let what = |results: &Results| {
         let plan = &results.plan;
-        let tuned = (plan.host_cpus, plan.isolation, kind(results));
+        let tuned = (plan.host_cpus, plan.isolation, kind(results), hardware(results));
         (plan.vcpus, plan.guests, shown_hz(results), cost_ns(results), tuned)
     };
     one.bench == other.bench && what(one) == what(other)

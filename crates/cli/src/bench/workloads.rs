@@ -92,7 +92,8 @@ pub struct Idle {
 #[derive(Args)]
 pub struct IdleTables {
     /// What to measure: modes (Table 1), sampler (Table 2), clocks (Tables 3 and 4; the last of
-    /// them, today's, is among the modes), balance (Table 5)
+    /// them, today's, is among the modes), together (Tables 2 to 4, one step after the other),
+    /// balance (Table 5)
     #[arg(
         long,
         value_name = "LIST",

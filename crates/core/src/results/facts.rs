@@ -3,7 +3,7 @@
 //! measurement from being continued, and what keeps two from being compared.
 
 use super::{Configuration, Environment, Results};
-use crate::{size::Size, units::Nanos};
+use crate::size::Size;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -77,7 +77,10 @@ pub const FACTS: [Fact; 31] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
-    fact("latency of a guest's disk", HIDDEN, |r| maybe(r.plan.disk_latency_ns.map(Nanos))),
+    fact("latency of a guest's disk", HIDDEN, |r| {
+        // Each ns counts, where a time is rounded for its reader.
+        maybe(r.plan.disk_latency_ns.map(|ns| format!("{ns} ns")))
+    }),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
     fact("guests' kernel", PRINTED, |r| said(&r.environment.kernel_version)),
     fact("guests' patches", PRINTED, |r| hash(r.environment.patch_set_hash.as_deref())),

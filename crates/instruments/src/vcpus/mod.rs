@@ -22,7 +22,7 @@ use gather::Snapshot;
 use paratick_core::observed::{Counted, Reading};
 use raw::{
     Vcpu, KINDS_ADDED, LOSSES, PLACES_OF_COUNTS, PLACES_OF_VCPUS, THREADS_ADDED, THREADS_LEFT,
-    THREADS_MET,
+    THREADS_MET, VMS_ADDED,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,7 @@ impl VcpuCounter {
     }
 
     fn lost(&mut self) -> Result<BTreeMap<u32, u64>> {
-        self.lost.update(&self.programs, "vms", [THREADS_MET, LOSSES])?;
+        self.lost.update(&self.programs, "vms", [VMS_ADDED, LOSSES])?;
         Ok(self.lost.entries.iter().copied().collect())
     }
 
