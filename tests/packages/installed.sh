@@ -40,7 +40,7 @@ says 69 'hint: load KVM' paratick exits --for 1s
 says 69 'hint: ' paratick tune halt-poll --host here --time 1s
 says 69 'hint: ' paratick noise --host here --time 1s
 says 69 'hint: ' paratick idle --host here --time 1s
-says 69 'hint: ' paratick timerlat --host here --side guest --time 1s
+says 0 'activations' paratick timerlat --host here --side guest --time 1s
 says 0 'Exits/s' paratick exits --compare /packages/recorded-exits-before.json \
 	/packages/recorded-exits-after.json
 says 0 'figures changed' paratick compare /packages/recorded.json /packages/recorded.json
