@@ -148,7 +148,7 @@ fn files_of_an_idle_guest_are_shown_beside_what_was_printed() {
 fn bench_idle_tables_refuses_parts_that_there_are_not_and_programs_without_a_guest() {
     let own = ["--program", "a=true"];
     for (parts, more, words) in [
-        ("table5", &[][..], ["no such part", "modes, sampler, clocks, balance"]),
+        ("table5", &[][..], ["no such part", "modes, sampler, clocks, together, balance"]),
         ("modes,modes", &[], ["part modes is named twice", "--parts"]),
         ("modes", &own[..], ["--parts leaves that out", "hint: add balance"]),
         ("modes", &["--vcpus", "8"], ["--vcpus is for guests of Table 5", "hint: add balance"]),
