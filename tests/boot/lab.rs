@@ -50,6 +50,23 @@ fn cpus_of_a_guest_are_divided_among_sockets() {
     host.shutdown().unwrap();
 }
 
+/// QEMU's main loop would round each of them up to 1 or 2 ms.
+#[test]
+fn a_disk_takes_the_time_that_it_is_given() {
+    let host = snapshot::host(host_spec(kernel(), 1, &[]), &tools(), &mut |_| {}).unwrap();
+    let agent = tools().agent.display().to_string();
+    for (ns, others) in [(10_000, 3_000_000), (1_100_000, 100_000)] {
+        let mut config = GuestConfig::new(kernel(), 1, Size::mib(512), mode("tickless"));
+        config.disk = Some(Disk::Delayed { size: Size::mib(16), ns });
+        let guest = host.start_guest(config).unwrap();
+        verify::check_disk(&guest, &agent, Some(ns)).unwrap();
+        let fault = verify::check_disk(&guest, &agent, Some(others)).unwrap_err().to_string();
+        assert!(fault.starts_with("a read of the guest's disk takes "), "{fault}");
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
+}
+
 /// Where a guest has files of its own instead of the machine's.
 #[test]
 fn paratick_and_its_cache_may_lie_in_tmp() {

@@ -113,7 +113,7 @@ pub fn check_sockets(guest: &Guest, sockets: Option<u32>) -> Result<()> {
 }
 
 /// Fails where reads of the guest's disk do not take as long as they shall.
-fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()> {
+pub fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()> {
     const READS: u64 = 20;
     /// On the way there and back, however loaded its host is.
     const BESIDE_NS: u64 = 700_000;
