@@ -169,8 +169,9 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
 
     let with = found("paratick+nopoll", &[], &[]);
     let trial = Trial::predict(&now.woken, &now.rounds, &["mode:paratick+nopoll".parse().unwrap()]);
-    let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits());
-    println!("{trial:?}; counted {counted}");
+    let ticks = of_host_ticks(&with);
+    let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits() - ticks);
+    println!("{trial:?}; counted {counted}, and {ticks} for the host's ticks");
     assert!(counted * 2 < trial.exits, "{trial:?}");
     assert_close((trial.exits - predicted) as f64, trial.exits - counted, 0.15);
 }
@@ -198,6 +199,20 @@ fn what_deferring_and_rounding_a_timer_save_is_predicted() {
         println!("{knob}: {saved} saved of {}, counted {}", trial.exits, trial.exits - counted);
         assert!(saved * 3 > trial.exits, "{trial:?}");
         assert_close(saved as f64, trial.exits - counted, 0.15);
+    }
+}
+
+/// In one host of ten or so, its tick falls into each wake-up of the guest: an exit, a second when
+/// the guest takes interrupts again, and a halt for the virtual tick.  No recording of another boot
+/// can tell.
+fn of_host_ticks(found: &Found) -> u64 {
+    let [host, other, eoi] = [Cause::HostTick, Cause::Other, Cause::Eoi]
+        .map(|cause| found.sums.exits.get(&cause).copied().unwrap_or(0));
+    let virtual_ticks = found.offenders.iter().filter(|one| one.source == Source::Tick);
+    match host {
+        0 => 0,
+        // Without ticks, an interrupt's window for each EOI is all of them.
+        _ => host + other.abs_diff(eoi) + virtual_ticks.map(Offender::all_exits).sum::<u64>(),
     }
 }
 
