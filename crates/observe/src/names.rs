@@ -52,17 +52,20 @@ impl fmt::Display for Identity {
     }
 }
 
-/// QEMU's, with libvirt, Proxmox or nobody above it; and what takes its options.
+/// QEMU's, with libvirt, Proxmox or nobody above it; and what takes its options.  Of an option that
+/// is given twice it takes the last.
 fn qemu(line: &[String]) -> (Option<String>, Vec<String>) {
-    let name = option(line, "name").and_then(|value| {
+    let names = options(line, "name").filter_map(|value| {
         let parts = parts(&value);
         let given = parts.iter().find_map(|part| part.strip_prefix("guest=").map(String::from));
         given.or_else(|| parts.first().filter(|part| !part.contains('=')).cloned())
     });
-    let smbios = option(line, "smbios").and_then(|value| {
+    let name = names.last();
+    let smbios = options(line, "smbios").filter_map(|value| {
         parts(&value).iter().find_map(|part| part.strip_prefix("uuid=").map(String::from))
     });
-    let others = [option(line, "id"), option(line, "uuid").or(smbios)];
+    let uuid = options(line, "uuid").last().or(smbios.last());
+    let others = [option(line, "id"), uuid];
     let mut others: Vec<String> = others.into_iter().flatten().collect();
     match name {
         None if !others.is_empty() => (Some(others.remove(0)), others),

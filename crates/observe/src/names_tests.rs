@@ -25,6 +25,7 @@ fn each_vmm_has_a_way_to_name_its_vm() {
         (libvirt.as_str(), vec!["web", UUID]),
         (&proxmox, vec!["db.example", "100", UUID]),
         ("qemu-system-x86_64 -name plain", vec!["plain"]),
+        ("qemu-system-x86_64 -name first -uuid 1 -name second -uuid 2", vec!["second", "2"]),
         ("qemu-kvm -name process=x,guest=a,,b", vec!["a,b"]),
         ("kvm -id 7 -m 64", vec!["7"]),
         ("qemu-system-x86_64 -name debug-threads=on", vec![]),
