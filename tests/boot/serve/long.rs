@@ -34,7 +34,7 @@ fn queries() -> Vec<String> {
     });
     let all = shown.chain(metrics);
     all.map(|query| {
-        let query = query.replace("$__rate_interval", "1m");
+        let query = query.replace("$__rate_interval", "1m").replace("$__range", "5m");
         let query = query.replace("$instance", ".*").replace("$vm", ".*");
         assert!(!query.contains('$'), "{query}");
         query
