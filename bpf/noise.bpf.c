@@ -74,7 +74,11 @@ static __always_inline void exit_begins(struct vcpu *vcpu)
 static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)
 {
 	struct absence *absence = &vcpu->absence;
+	__u64 *least = slot(NOISE_LEAST);
 
+	if (least && *least &&
+	    vcpu->since_ns - absence->began_ns - absence->blocked_ns < *least)
+		return;
 	absence->ended_ns = vcpu->since_ns;
 	absence->isa = vcpu->noted.isa;
 	absence->entry_cpu = bpf_get_smp_processor_id();

@@ -251,10 +251,10 @@ def of_halts(said):
 
 # Of each its words, and what is kept.
 VERBS = {
-    "noise": (["noise", "--time", "2s"], of_noise),
-    "idle": (["idle", "--time", "5s"], of_idle),
-    "timerlat": (["timerlat", "--time", "1s"], of_timerlat),
-    "halts": (["tune", "halt-poll"], of_halts),
+    "noise": (["lab", "noise", "--for", "2s"], of_noise),
+    "idle": (["lab", "idle", "--for", "5s"], of_idle),
+    "timerlat": (["lab", "timerlat", "--for", "1s"], of_timerlat),
+    "halts": (["lab", "halts"], of_halts),
 }
 
 

@@ -8,6 +8,7 @@ use paratick_core::{results, size::Size, wire::GuestConfig};
 use paratick_machine::{
     backend::EMULATED,
     exec::{Exec, ExecResult},
+    guest::Guest,
     host::Host,
     snapshot,
     spec::HostSpec,
@@ -86,7 +87,7 @@ fn a_bench_measures_on_the_machine(machine: &Host) {
 fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
     let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
-    let top = format!("{program} idle --host here --top --time 1s");
+    let top = format!("{program} idle --top");
     let line = format!(
         "(sleep 20; pkill -INT -x paratick) & \
          script -qec '{top}' /tmp/typed </dev/null; echo code $?"
@@ -100,13 +101,106 @@ fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
     host.shutdown().unwrap();
 }
 
+/// Two guests that compute share a pCPU, and a third one sleeps: each is looked at alone.
+#[test]
+fn the_vms_of_a_machine_are_looked_at_one_by_one() {
+    let mut spec = host_spec(kernel(), 2, &[]);
+    spec.boot.memory = spec.boot.memory + Size::mib(1024);
+    let host = Host::boot(spec, &tools(), &mut |_| {}).unwrap();
+    let guests = [("web", 1), ("db", 1), ("mail", 2)].map(|(name, pcpu)| {
+        let mut spec = GuestConfig::new(kernel(), 1, Size::mib(512), mode("tickless"));
+        spec.pins = vec![pcpu];
+        spec.qemu = ["-name", name].map(String::from).to_vec();
+        host.start_guest(spec).unwrap()
+    });
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    let look = |options: &str| {
+        let line = format!("HOME=/tmp {program} {options}");
+        let result = host.exec(sh(&line).timeout(PATIENCE)).unwrap();
+        assert_eq!(result.code, 0, "{options}: {}", text(&result.stderr));
+        text(&result.stdout)
+    };
+    let json = |options: &str| -> serde_json::Value {
+        serde_json::from_str(&look(&format!("{options} --format json"))).unwrap()
+    };
+    let [web, _, mail] = guests.each_ref().map(Guest::pid);
+    thread::scope(|scope| {
+        for guest in &guests[..2] {
+            let busy = sh("timeout 25 sh -c 'while :; do :; done'").timeout(PATIENCE);
+            scope.spawn(move || guest.exec(busy).unwrap());
+        }
+        let all = look("idle --for 1s");
+        println!("{all}");
+        assert!(["web", "db", "mail"].iter().all(|name| all.contains(name)), "{all}");
+        let alone = json("idle --for 1s --vm mail");
+        let absences = alone["absences"].as_array().unwrap();
+        assert!(!absences.is_empty() && absences.iter().all(|one| one["process"] == mail));
+        assert_eq!(alone["names"], serde_json::json!({ mail.to_string(): "mail" }));
+
+        let seen = json(&format!("noise --for 2s --vm {web} --vcpu 0 --save /tmp/web.json"));
+        let absences = seen["host"]["absences"].as_array().unwrap();
+        assert!(absences.len() > 200 && absences.iter().all(|one| one["process"] == web));
+
+        // Each waits while the other one has the pCPU.
+        let long = json("noise --for 2s --above 1ms");
+        println!("{}", look("noise --for 1s --above 1ms"));
+        assert_eq!(long["host"]["least_ns"], 1_000_000);
+        let absences = long["host"]["absences"].as_array().unwrap();
+        assert!(absences.len() > 50, "{}", absences.len());
+        for one in absences {
+            let [ns, blocked, waited] =
+                ["ns", "blocked_ns", "waited_ns"].map(|name| one[name].as_u64().unwrap());
+            assert!(ns - blocked >= 1_000_000, "{one}");
+            if one["process"] != mail {
+                assert!(waited * 10 > ns * 9 && one["taker"].is_string(), "{one}");
+            }
+        }
+        // The others had no record, and were counted.
+        assert!(long["host"]["exits"].as_u64().unwrap() > 3 * absences.len() as u64);
+
+        println!("{}", look("noise --for 1s"));
+        let halts = json("halts --for 2s --vm mail");
+        assert_eq!((&halts["vms"][0]["name"], &halts["vms"][1]), (&"mail".into(), &().into()));
+    });
+    // Read again: a VM by its name, a vCPU that there is none of.
+    let again = json("noise --recording /tmp/web.json --vm web");
+    assert!(again["host"]["absences"].as_array().unwrap().len() > 200);
+    let line = format!("{program} noise --recording /tmp/web.json --vcpu 7");
+    let result = host.exec(sh(&line)).unwrap();
+    assert_eq!(result.code, 2);
+    assert!(text(&result.stderr).contains("hint: give --vcpu 0"), "{}", text(&result.stderr));
+    for guest in guests {
+        guest.shutdown().unwrap();
+    }
+    host.shutdown().unwrap();
+}
+
+/// What was recorded until Ctrl-C is shown and saved.
+#[test]
+fn a_recording_that_is_interrupted_is_kept() {
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
+    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
+    for verb in ["noise", "idle"] {
+        let line = format!(
+            "(sleep 4; pkill -INT -x paratick) & HOME=/tmp {program} {verb} --for 24h \
+             --save /tmp/{verb}.json; echo code $?; {program} {verb} --recording /tmp/{verb}.json"
+        );
+        let said = text(&host.exec(sh(&line).timeout(PATIENCE)).unwrap().stdout);
+        let (shown, again) = said.split_once("code 130\n").expect(&said);
+        assert!(!shown.is_empty(), "{said}");
+        assert_eq!(shown, again);
+    }
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
+}
+
 /// There is nothing to look at, or nobody may: that is said, with what to do.
 #[test]
 fn noise_says_what_keeps_it_from_being_recorded() {
     let machine = machine();
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
     let refused = |with: &str, side: &str, why: &str| {
-        let line = format!("{with} {program} noise --host here --side {side} --time 1s");
+        let line = format!("{with} {program} noise --side {side} --for 1s");
         let result = machine.exec(sh(&line)).unwrap();
         let error = text(&result.stderr);
         println!("{error}");
@@ -137,7 +231,7 @@ fn what_a_vm_and_its_host_recorded_by_themselves_is_joined_and_each_vm_is_found(
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
     let record = |side: &str, time: &str| {
         let line = format!(
-            "{program} noise --host here --side {side} --time {time} --save /tmp/side.json \
+            "{program} noise --side {side} --for {time} --save /tmp/side.json \
              >/dev/null && cat /tmp/side.json"
         );
         sh(&line)

@@ -155,7 +155,7 @@ fn polling_on_the_host_saves_no_exit() {
 fn a_prediction_that_comes_true_is_applied() {
     let agent = tools().agent.display().to_string();
     let mut tune = Command::cargo_bin("paratick").unwrap();
-    tune.args(["tune", "halt-poll", "--mode", "tickless", "--halt-poll", "default", "--apply"]);
+    tune.args(["lab", "halts", "--mode", "tickless", "--halt-poll", "default", "--apply"]);
     tune.arg("--kernel").arg(kernel());
     tune.args(["--", &agent, "workload", "sleep", "--work", "300"]);
     let output = tune.timeout(PATIENCE).output().unwrap();
@@ -186,7 +186,7 @@ fn stated(line: &str, before: &str) -> f64 {
 fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
     let agent = tools().agent.display().to_string();
     let mut tune = Command::cargo_bin("paratick").unwrap();
-    tune.args(["tune", "halt-poll", "--mode", "tickless", "--parallel-clock"]);
+    tune.args(["lab", "halts", "--mode", "tickless", "--parallel-clock"]);
     tune.args(["--halt-poll", "none", "--apply=default", "--kernel"]).arg(kernel());
     tune.args(["--", &agent, "workload", "pingpong", "--work", "2000"]);
     let output = tune.timeout(PATIENCE).output().unwrap();
@@ -215,7 +215,7 @@ fn what_was_recorded_of_a_vm_that_ends_is_kept() {
          echo o >/proc/sysrq-trigger; sleep 60"
     );
     let mut tune = Command::cargo_bin("paratick").unwrap();
-    tune.args(["tune", "halt-poll", "--mode", "tickless", "--kernel"]).arg(kernel());
+    tune.args(["lab", "halts", "--mode", "tickless", "--kernel"]).arg(kernel());
     tune.arg("--save").arg(&saved).args(["--", "sh", "-c", &ending]);
     let output = tune.timeout(PATIENCE).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));

@@ -137,7 +137,7 @@ fn a_program_that_waits_measures_what_timerlat_measures() {
 
 fn paratick(args: &[&str]) -> String {
     let mut paratick = Command::cargo_bin("paratick").unwrap();
-    let output = paratick.arg("timerlat").args(args).timeout(PATIENCE).output().unwrap();
+    let output = paratick.args(args).timeout(PATIENCE).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
@@ -148,11 +148,12 @@ fn a_recording_of_a_stock_kernel_is_read_again_as_it_was_shown() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("latency.json").display().to_string();
     let series = format!("debian:{DEFAULT_BASE}");
-    let shown = paratick(&["--kernel", &series, "--mode", "tickless", "--save", &file]);
+    let shown =
+        paratick(&["lab", "timerlat", "--kernel", &series, "--mode", "tickless", "--save", &file]);
     println!("{shown}");
     assert!(shown.contains("of a program that sleeps"), "{shown}");
-    assert_eq!(paratick(&["--recording", &file]), shown);
-    let report = paratick(&["--recording", &file, "--format", "json"]);
+    assert_eq!(paratick(&["timerlat", "--recording", &file]), shown);
+    let report = paratick(&["timerlat", "--recording", &file, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["sampler"], &report["with_host"]), (&"user".into(), &true.into()));
 }
@@ -162,7 +163,7 @@ fn a_recording_of_a_stock_kernel_is_read_again_as_it_was_shown() {
 fn a_vm_with_a_stock_kernel_measures_itself() {
     let (host, guest) = stock_pair(DEFAULT_BASE);
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
-    let words = "timerlat --host here --side guest --time 1s --format json";
+    let words = "timerlat --for 1s --format json";
     let argv = ["env", "HOME=/tmp", &program].into_iter().chain(words.split(' '));
     let result = guest.exec(Exec::new(argv).timeout(PATIENCE)).unwrap();
     assert_eq!(result.code, 0, "{}", text(&result.stderr));

@@ -48,6 +48,6 @@ fn each_verb_has_a_man_page_and_is_completed() {
         }
     }
     check_page(folder, &["exits"], "CAP_DAC_READ_SEARCH");
-    check_page(folder, &["tune", "halt-poll"], "--host");
+    check_page(folder, &["lab", "halts"], "--halt-poll");
     assert!(shells.iter().all(|shell| !shell.contains("generate")));
 }

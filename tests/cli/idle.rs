@@ -50,13 +50,6 @@ fn what_is_no_recording_is_refused_with_a_hint() {
 }
 
 #[test]
-fn this_machine_is_asked_for_one_side() {
-    let output = paratick(&["idle", "--host", "here", "--side", "both"]).assert().code(2);
-    let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
-    assert!(error.contains("hint: give --side host"), "{error}");
-}
-
-#[test]
 fn what_settings_would_save_is_told_if_asked() {
     let told = explained(&["--try", "mode:paratick"]);
     let (_, table) = told.split_once("With mode:paratick\n").unwrap();
@@ -98,8 +91,7 @@ fn a_figure_is_drawn_where_it_is_asked_for() {
 #[test]
 fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
     let refused = |options: &[&str], hint: &str| {
-        let mut idle = paratick(&["idle"]);
-        let output = idle.args(options).assert().code(2);
+        let output = paratick(&["lab", "idle"]).args(options).assert().code(2);
         let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
         assert!(error.contains(hint), "{error}");
     };
@@ -109,8 +101,6 @@ fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
     );
     refused(&["--try", "round:a function"], "round:FUNCTION");
     refused(&["--try", "defer:mine", "--confirm"], "hint: leave --confirm out; the lab can do it");
-    refused(&["--top"], "hint: give --host here");
-    refused(&["--top", "--save", "x"], "cannot be used with");
     refused(&["--confirm"], "hint: say what to try, with --slack or --try");
     refused(&["--try", "boot:quiet", "--confirm", "--side", "guest"], "hint: leave --side");
     let base = ["--kernel", "6.12-base", "--mode", "tickless", "--confirm"];

@@ -15,7 +15,7 @@ fn explained(options: &[&str]) -> String {
 
 #[test]
 fn a_recording_says_where_the_time_went() {
-    insta::assert_snapshot!(explained(&["--gaps", "2"]));
+    insta::assert_snapshot!(explained(&["--above", "15us"]));
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn noise_over_time_is_a_page_of_its_own_and_nothing_else_is_replaced() {
     recording["host"] = serde_json::Value::Null;
     let alone = folder.path().join("alone.json");
     std::fs::write(&alone, recording.to_string()).unwrap();
-    refused(alone.to_str().unwrap(), &file, "record both sides");
+    refused(alone.to_str().unwrap(), &file, "the recordings of both sides");
 }
 
 #[test]
 fn the_fewest_knobs_for_a_budget_are_named() {
-    let text = explained(&["--budget", "10us", "--gaps", "0"]);
+    let text = explained(&["--budget", "10us", "--above", "1s"]);
     let (_, plan) = text.split_once("longer than 10.0 µs, the fewest knobs").expect(&text);
     assert!(plan.contains("\n- ") && plan.contains("Predicted: the longest gap"), "{plan}");
     let report: serde_json::Value =
@@ -107,10 +107,10 @@ fn the_fewest_knobs_for_a_budget_are_named() {
 
 #[test]
 fn scripts_for_rtla_can_read_it() {
-    let top = explained(&["--rtla", "top"]);
+    let top = explained(&["--format", "rtla-top"]);
     let row: Vec<&str> = top.lines().nth(3).unwrap().split_whitespace().collect();
     assert_eq!((row.len(), row[0]), (15, "0"), "{top}");
-    let hist = explained(&["--rtla", "hist"]);
+    let hist = explained(&["--format", "rtla-hist"]);
     assert!(hist.contains("\ncount:       18\n"), "{hist}");
 }
 
@@ -122,7 +122,7 @@ fn without_a_guest_there_are_no_gaps_to_plan_for() {
     let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
     recording["guest"] = serde_json::Value::Null;
     std::fs::write(&file, recording.to_string()).unwrap();
-    for options in [["--budget", "10us"], ["--rtla", "top"]] {
+    for options in [["--budget", "10us"], ["--format", "rtla-top"]] {
         let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap()]);
         let output = noise.args(options).assert().code(2);
         let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
@@ -133,14 +133,14 @@ fn without_a_guest_there_are_no_gaps_to_plan_for() {
 #[test]
 fn only_an_emulated_cpu_can_be_stalled() {
     let refused = |options: &[&str], hint: &str| {
-        let mut noise = paratick(&["noise", "--stall"]);
+        let mut noise = paratick(&["lab", "noise", "--stall"]);
         let output = noise.args(options).assert().code(2);
         let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
         assert!(error.contains(hint), "{error}");
     };
     refused(&["30us"], "hint: give two times");
     refused(&["2s@10ms"], "hint: give two times");
-    refused(&["30us@10ms", "--host", "here"], "hint: leave --stall");
+    refused(&["30us@10ms", "--accel", "kvm"], "hint: leave --stall");
     refused(&["30us@10ms", "--side", "guest"], "hint: leave --stall");
 }
 
@@ -185,9 +185,9 @@ fn sides(folder: &TempDir, change: impl FnOnce(&mut serde_json::Value)) -> [Stri
 fn both_sides_are_joined_afterwards_in_any_order() {
     let folder = TempDir::new().unwrap();
     let [host, guest] = sides(&folder, |_| ());
-    let both = explained(&["--gaps", "2"]);
+    let both = explained(&["--above", "15us"]);
     for [one, other] in [[&host, &guest], [&guest, &host]] {
-        let files = ["noise", "--recording", one, "--recording", other, "--gaps", "2"];
+        let files = ["noise", "--recording", one, "--recording", other, "--above", "15us"];
         let output = paratick(&files).assert().success();
         assert_eq!(String::from_utf8_lossy(&output.get_output().stdout), both);
     }
@@ -225,7 +225,7 @@ fn sides_that_do_not_belong_together_are_refused() {
     two(RECORDING, &host, "not the two sides of a VM");
     two(&guest, &moved, "where no VM of the host was away");
     two(&guest, &late, "ran while the guest's was made");
-    refused(&["--recording", &guest, "--vm", "47"], "no effect with one recording");
+    refused(&["--recording", &guest, "--vm", "47"], "no effect with the recording of one guest");
     let both = ["--recording", &guest, "--recording", &host];
     refused(&[&both[..], &["--vm", "48"]].concat(), "process 48 was no VM");
     refused(&[&both[..], &["--recording", &host]].concat(), "more than two");

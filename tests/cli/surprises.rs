@@ -204,16 +204,18 @@ fn a_side_that_cannot_tell_is_not_asked() {
 fn options_that_would_do_nothing_are_refused() {
     let of = |name: &str| format!("{HERE}recorded-{name}.json");
     let (noise, timerlat, halts) = (of("noise"), of("timerlat"), of("halts"));
+    let idle = of("idle");
     let perf = format!("{HERE}recorded-exits-perf.data");
     for words in [
-        &["noise", "--recording", &noise, "--windows", "3"][..],
-        &["noise", "--recording", &noise, "--rtla", "top", "--above", "1s"],
-        &["noise", "--recording", &noise, "--rtla", "top", "--gaps", "0"],
+        &["noise", "--recording", &noise, "--top"][..],
+        &["noise", "--recording", &noise, "--format", "rtla-top", "--above", "1s"],
+        &["noise", "--recording", &noise, "--vm", "1"],
         &["noise", "--recording", &noise, "--format", "json", "--above", "1s"],
-        &["noise", "--recording", &noise, "--timeout", "1s"],
+        &["noise", "--recording", &noise, "--for", "1s"],
+        &["idle", "--recording", &idle, "--vcpu", "0"],
         &["timerlat", "--recording", &timerlat, "--format", "json", "--worst", "1"],
-        &["tune", "halt-poll", "--recording", &halts, "--side", "guest"],
-        &["tune", "halt-poll", "--recording", &halts, "my-program", "--arg"],
+        &["halts", "--recording", &halts, "--side", "guest"],
+        &["halts", "--recording", &halts, "my-program", "--arg"],
         &["noise", "--recording", &noise, "--halt-poll", "5"],
         &["exits", "--recording", &perf, "--vcpu", "99"],
     ] {
@@ -241,7 +243,7 @@ fn two_vms_that_can_be_named_are_named_once() {
     let mixed: Vec<Value> = vcpus.iter().cloned().zip(more).flat_map(|(a, b)| [a, b]).collect();
     halts["vcpus"] = json!(mixed);
     let path = file(&folder, "halts.json", &halts);
-    let (code, _, error) = said(&["tune", "halt-poll", "--recording", &path, "--vm", "5"]);
+    let (code, _, error) = said(&["halts", "--recording", &path, "--vm", "5"]);
     assert_eq!(code, 2);
     assert_eq!(error.matches("--vm 77").count(), 1, "{error}");
 }

@@ -37,17 +37,17 @@ says 0 'paratick 0.' paratick --version
 says 69 'there is no /dev/kvm' paratick doctor
 says 69 'install the package paratick-lab' paratick bench quick
 says 69 'hint: load KVM' paratick exits --for 1s
-says 69 'hint: ' paratick tune halt-poll --host here --time 1s
-says 69 'hint: ' paratick noise --host here --time 1s
-says 69 'hint: ' paratick idle --host here --time 1s
-says 0 'activations' paratick timerlat --host here --side guest --time 1s
+says 69 'hint: ' paratick halts --for 1s
+says 69 'hint: ' paratick noise --for 1s
+says 69 'hint: ' paratick idle --for 1s
+says 0 'activations' paratick timerlat --for 1s
 says 0 'Exits/s' paratick exits --compare /packages/recorded-exits-before.json \
 	/packages/recorded-exits-after.json
 says 0 'figures changed' paratick compare /packages/recorded.json /packages/recorded.json
 says 0 '/tmp/report.html' paratick report /packages/recorded.json --output /tmp/report.html
 says 0 'tickless' paratick model --vcpus 4 --load 0.3 --idle-period 200us
 
-for verb in '' -exits -noise -idle -tune-halt-poll -timerlat -doctor -report -compare; do
+for verb in '' -exits -noise -idle -halts -timerlat -doctor -report -compare; do
 	says 0 "/paratick$verb.1" man -w "paratick$verb"
 done
 says 0 'CAP_BPF' man -P cat paratick-exits

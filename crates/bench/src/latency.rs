@@ -89,11 +89,16 @@ pub fn record(host: &Host, guest: &Guest, wanted: &Wanted) -> Result<Recorded> {
     Ok(Recorded { host: seen, guest: latency, process: Some(guest.pid()) })
 }
 
-/// The same on this machine, in this process, which may be somebody's VM.
-pub fn record_here(time: Duration, sampler: Option<Sampler>) -> Result<Recorded> {
+/// The same on this machine, in this process, which may be somebody's VM.  It ends early when
+/// `leave` says so.
+pub fn record_here(
+    time: Duration,
+    sampler: Option<Sampler>,
+    leave: &dyn Fn() -> bool,
+) -> Result<Recorded> {
     let mut guest = LatencyRecorder::start_with(sampler)?;
     let end = Instant::now() + LEAD + time + TAIL;
-    while Instant::now() < end {
+    while Instant::now() < end && !leave() {
         // So that no ring fills up.
         guest.drain()?;
         std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));

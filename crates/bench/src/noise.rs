@@ -77,8 +77,8 @@ impl Recorded {
             ((None, Some(guest)), (Some(host), None)) => (host, guest, &self.incomplete),
             _ => bail!(
                 "these are not the two sides of a VM\n\
-                 hint: give what `paratick noise --host here --save FILE` recorded on the host, \
-                 and with --side guest in the VM"
+                 hint: give what `paratick noise --save FILE` recorded on the host, and with \
+                 --side guest in the VM"
             ),
         };
         let (guest, process) = pair(guest, host, vm)?;
@@ -90,6 +90,14 @@ impl Recorded {
         let incomplete = (!reasons.is_empty()).then(|| reasons.join("; "));
         let (host, guest) = (Some(host), Some(guest));
         Ok((Recorded { guest, host, process: Some(process), incomplete, stalls: None }, ns))
+    }
+
+    /// Leaves out exits of other vCPUs than these, by process and number.
+    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
+        if let Some(host) = &mut self.host {
+            host.only(has);
+            self.incomplete = host.incomplete();
+        }
     }
 
     fn sides(&self) -> (Option<&HostNoise>, Option<&GuestNoise>) {
@@ -120,12 +128,13 @@ pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
     if let Some(exits) = host.exits_by_kvm.filter(|exits| *exits > 0) {
         bail!(
             "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
-             hint: give --side guest inside the VM: this kernel does not tell more"
+             hint: record inside the VM, with --side guest: this kernel does not tell more"
         );
     }
     bail!(
-        "KVM told of no exit on this machine while it was recorded\n\
-         hint: start a VM (of kvm_pvm none is told), or give --side guest if this machine is one"
+        "KVM told of no exit of such a VM while it was recorded\n\
+         hint: start one, or look longer with --for (of kvm_pvm none is told); in a VM, give \
+         --side guest"
     );
 }
 
@@ -326,13 +335,20 @@ pub fn check_offsets(known: &[TscOffset], process: u32) -> Result<()> {
 }
 
 /// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
-/// be somebody's VM.
-pub fn record_here(sides: Sides, time: Duration) -> Result<Recorded> {
-    let mut host = if sides.host { Some(NoiseRecorder::start()?) } else { None };
+/// be somebody's VM.  Only absences of VMs that are as long as
+/// `above_ns` are kept.  It ends early when `leave` says so.
+pub fn record_here(
+    sides: Sides,
+    time: Duration,
+    above_ns: u64,
+    leave: &dyn Fn() -> bool,
+) -> Result<Recorded> {
+    let start = |_| NoiseRecorder::start_above(above_ns);
+    let mut host = sides.host.then_some(()).map(start).transpose()?;
     let start = |_| GapRecorder::start_with(sides.sampler);
     let mut guest = sides.guest.then_some(()).map(start).transpose()?;
     let end = Instant::now() + whole(sides, time);
-    while Instant::now() < end {
+    while Instant::now() < end && !leave() {
         // So that no ring fills up.
         host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
         guest.as_mut().map_or(Ok(()), GapRecorder::drain)?;

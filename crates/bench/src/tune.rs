@@ -77,7 +77,8 @@ fn run(guest: &Guest, argv: &[String], limit: Duration) -> Result<()> {
     Ok(())
 }
 
-fn checked(halts: Halts) -> Result<Halts> {
+/// Fails where no vCPU halted.
+pub fn checked(halts: Halts) -> Result<Halts> {
     if halts.vcpus.iter().all(|vcpu| vcpu.halts.is_empty()) {
         bail!(
             "no vCPU halted while it was recorded\n\

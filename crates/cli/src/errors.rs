@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How the command fails: what is printed, and the exit code.
 
-use crate::print::{errln, printable, ReaderGone};
+use crate::{
+    moved,
+    print::{errln, printable, ReaderGone},
+};
 use clap::{error::ErrorKind, CommandFactory};
 use std::process::ExitCode;
 
@@ -39,6 +42,12 @@ pub fn not_parsed<C: CommandFactory>(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let text = text.split("\nFor more information, try").next().unwrap_or_default();
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    if let Some(line) = moved::today::<C>(&words.collect::<Vec<_>>()) {
+        let first = text.lines().next().unwrap_or_default();
+        errln!("{}\nhint: that is `{}` now", printable(first), printable(line));
+        return ExitCode::from(WRONG_USAGE);
+    }
     errln!("{}", printable(text.trim_end()));
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         errln!("hint: name one of these commands");

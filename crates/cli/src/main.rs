@@ -12,11 +12,13 @@ mod emulator;
 mod errors;
 mod exits;
 mod generate;
+mod halts;
 mod idle;
 mod input;
 mod kernel;
 mod lab;
 mod model;
+mod moved;
 mod noise;
 mod options;
 mod print;
@@ -25,7 +27,6 @@ mod report;
 mod serve;
 mod signals;
 mod timerlat;
-mod tune;
 mod words;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -57,8 +58,7 @@ enum Verb {
     Idle(Box<idle::Args>),
     Noise(Box<noise::Args>),
     Report(report::Args),
-    #[command(subcommand)]
-    Tune(tune::Verb),
+    Halts(Box<halts::Args>),
     Timerlat(Box<timerlat::Args>),
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Verb::Noise(args) => noise::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Timerlat(args) => timerlat::run(&args),
-        Verb::Tune(verb) => tune::run(verb),
+        Verb::Halts(args) => halts::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Generate(args) => generate::run::<Command>(&args),
     };

@@ -16,6 +16,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use std::{
+    process::ExitCode,
     sync::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc, LazyLock, Mutex, Once,
@@ -40,14 +41,45 @@ pub fn watch() -> Result<()> {
     let mut signals = Signals::new(ENDING).context("watching for signals")?;
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            restore_terminal();
-            paratick_bench::finish_writing();
-            paratick_bench::noise::end_traces();
-            run_folder::clean_up();
-            std::process::exit(128 + signal);
+            end(signal);
         }
     });
     Ok(())
+}
+
+fn end(signal: i32) -> ! {
+    restore_terminal();
+    paratick_bench::finish_writing();
+    paratick_bench::noise::end_traces();
+    run_folder::clean_up();
+    std::process::exit(128 + signal);
+}
+
+/// For a recording that may end early: the first signal asks it to, a second one ends the program.
+pub struct Leaving(Arc<AtomicUsize>);
+
+impl Leaving {
+    pub fn watch() -> Result<Leaving> {
+        let code = Arc::new(AtomicUsize::new(0));
+        let mut signals = Signals::new(ENDING).context("watching for signals")?;
+        let told = Arc::clone(&code);
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                if told.swap(128 + signal as usize, Ordering::SeqCst) != 0 {
+                    end(signal);
+                }
+            }
+        });
+        Ok(Leaving(code))
+    }
+
+    pub fn wanted(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(self.0.load(Ordering::SeqCst) as u8)
+    }
 }
 
 /// For what is whole at any time: the first signal only sets the code to leave with, and a second

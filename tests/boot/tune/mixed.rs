@@ -27,12 +27,10 @@ fn machine(kernel: PathBuf, append: &[&str], halters: &[&str]) -> Host {
     host
 }
 
-/// What `paratick tune halt-poll` says on that machine: exit code, report, standard error.
+/// What `paratick halts` says on that machine: exit code, report, standard error.
 fn tune(host: &Host, options: &str) -> (i32, Value, String) {
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
-    let line = format!(
-        "HOME=/tmp {program} tune halt-poll --host here --time 150ms --format json {options}"
-    );
+    let line = format!("HOME=/tmp {program} halts --for 150ms --format json {options}");
     let result = host.exec(sh(&line)).unwrap();
     let (stdout, stderr) = (text(&result.stdout), text(&result.stderr));
     println!("{options}: {}\n{stdout}\n{stderr}", result.code);

@@ -56,7 +56,7 @@ pub fn run(options: Noise) -> Result<ExitCode> {
     if !options.common.host.host.boots() {
         return Err(usage(
             "CPUs are isolated when a host boots, and this machine runs already\n\
-             hint: leave --host here out; `paratick noise --host here` records what there is",
+             hint: leave --host here out; `paratick noise` records what there is",
         ));
     }
     if vcpus == 1 {

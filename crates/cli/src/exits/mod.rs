@@ -7,7 +7,7 @@ mod top;
 use crate::{
     errors::usage,
     input,
-    options::{duration, refuse},
+    options::{duration, refuse, Vms},
     print::{errln, json, out},
     signals,
 };
@@ -39,12 +39,8 @@ use std::{
 /// then is printed and saved).
 #[derive(Arguments)]
 pub struct Args {
-    /// Only this VM, by name, UUID or process; repeatable [default: all]
-    #[arg(long, value_name = "VM")]
-    vm: Vec<String>,
-    /// Only this vCPU; repeatable [default: all]
-    #[arg(long, value_name = "N")]
-    vcpu: Vec<u32>,
+    #[command(flatten)]
+    vms: Vms,
     /// For how long to look [default: 10s; with --top, until q]
     #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
@@ -114,9 +110,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         false => Some(signals::watch_for_end()?),
     };
     check()?;
-    let running = if args.vm.is_empty() { Vec::new() } else { running() };
-    let wanted = Wanted::of(&args.vm, &running).map_err(|error| usage(error.to_string()))?;
-    let mut watch = Watch::start(wanted, args.vcpu.clone(), &running)?;
+    let running = if args.vms.vm.is_empty() { Vec::new() } else { running() };
+    let wanted = Wanted::of(&args.vms.vm, &running).map_err(|error| usage(error.to_string()))?;
+    let mut watch = Watch::start(wanted, args.vms.vcpu.clone(), &running)?;
     let (seen, ended) = match leaving {
         None => screen::run(&mut watch, args.time)?,
         Some(leaving) => {
@@ -194,7 +190,7 @@ impl Args {
     fn of_recording(&self, file: &Path) -> Result<Observed> {
         let wrong = |error| input::wrong("read", file, format_args!("{error:#}"));
         let mut seen = recorded(file).map_err(wrong)?;
-        for vm in &self.vm {
+        for vm in &self.vms.vm {
             if !seen.vms.iter().any(|seen| seen.name == *vm) {
                 let known: Vec<_> = seen.vms.iter().map(|seen| seen.name.as_str()).collect();
                 return Err(usage(format!(
@@ -204,10 +200,10 @@ impl Args {
                 )));
             }
         }
-        seen.vms.retain(|vm| self.vm.is_empty() || self.vm.contains(&vm.name));
+        seen.vms.retain(|vm| self.vms.vm.is_empty() || self.vms.vm.contains(&vm.name));
         let there: BTreeSet<u32> =
             seen.vms.iter().flat_map(|vm| &vm.exits).map(|one| one.vcpu).collect();
-        if let Some(missing) = self.vcpu.iter().find(|vcpu| !there.contains(vcpu)) {
+        if let Some(missing) = self.vms.vcpu.iter().find(|vcpu| !there.contains(vcpu)) {
             let there: Vec<String> = there.iter().map(u32::to_string).collect();
             let hint = match there.is_empty() {
                 true => "omit --vcpu: no vCPU did".to_string(),
@@ -217,7 +213,7 @@ impl Args {
             return Err(usage(format!("no vCPU {missing} made an exit in {file}\nhint: {hint}")));
         }
         for vm in &mut seen.vms {
-            vm.exits.retain(|one| self.vcpu.is_empty() || self.vcpu.contains(&one.vcpu));
+            vm.exits.retain(|one| self.vms.vcpu.is_empty() || self.vms.vcpu.contains(&one.vcpu));
         }
         Ok(seen)
     }

@@ -75,13 +75,20 @@ impl Report<'_> {
     fn much(&self, recorded: &Recorded) -> String {
         match (&self.ledger, &recorded.host) {
             (Some(ledger), _) => tables::cpus(ledger).text(),
-            (None, Some(host)) => tables::classes(&host.absences, window(host)).text(),
+            (None, Some(host)) if host.least_ns > 0 => tables::long(host, window(host)).text(),
+            (None, Some(host)) => {
+                let classes = tables::classes(&host.absences, window(host)).text();
+                match tables::vms(host) {
+                    Some(vms) => format!("{classes}\n{}", vms.text()),
+                    None => classes,
+                }
+            }
             (None, None) => String::new(),
         }
     }
 
     /// With the longest gaps explained, so many, of those that are as long as that.
-    pub fn text(&self, recorded: &Recorded, most: u32, least_ns: u64) -> String {
+    pub fn text(&self, recorded: &Recorded, most: usize, least_ns: u64) -> String {
         let mut pieces: Vec<String> = self.incomplete.map(incomplete).into_iter().collect();
         pieces.push(self.much(recorded));
         if let Some(ledger) = &self.ledger {
@@ -109,7 +116,7 @@ impl Report<'_> {
         }
         if let Some(trial) = &self.trial {
             pieces.push(tables::trial(trial).text());
-            let over = trial.over.iter().take(most as usize);
+            let over = trial.over.iter().take(most);
             pieces.extend(chains("Longer than the budget with these knobs turned", over));
         }
         let gaps =
@@ -142,10 +149,10 @@ fn chains<'a>(title: &str, gaps: impl IntoIterator<Item = &'a Entry>) -> Option<
     Some(lines).filter(|lines| !lines.is_empty()).map(|lines| format!("{title}\n{lines}"))
 }
 
-fn longest(ledger: &Ledger, most: u32, least_ns: u64) -> Vec<&Entry> {
+fn longest(ledger: &Ledger, most: usize, least_ns: u64) -> Vec<&Entry> {
     let mut gaps: Vec<&Entry> = ledger.entries.iter().filter(|gap| gap.ns >= least_ns).collect();
     gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.ns), gap.begin_ns));
-    gaps.truncate(most as usize);
+    gaps.truncate(most);
     gaps
 }
 

@@ -40,7 +40,7 @@ pub struct Emulation {
 }
 
 /// What only a host that is booted can be given.
-pub const OF_A_BOOT: &[&str] = &["accel", "exit_cost", "parallel_clock", "host_append", "fresh"];
+const OF_A_BOOT: &[&str] = &["accel", "exit_cost", "parallel_clock", "host_append", "fresh"];
 
 fn backends() -> impl TypedValueParser<Value = &'static dyn Backend> {
     let names = PossibleValuesParser::new(backend::ALL.map(|backend| backend.name()));

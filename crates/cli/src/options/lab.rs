@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A host and a guest on it: what `lab run`, `lab shell` and `tune` have in common.
+//! A host and a guest on it: what the verbs of `lab` have in common.
 
-use super::{host::OF_A_BOOT, named, number, refuse, Disk, HostChoice, Memory, Sockets, Vcpus};
+use super::{named, number, refuse, Disk, HostChoice, Memory, Sockets, Vcpus};
 use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
@@ -26,13 +26,6 @@ use paratick_machine::{
 use std::{path::Path, sync::Arc};
 
 const MEMORY: Size = Size::mib(512);
-
-/// What only a guest can be given that is booted.
-#[rustfmt::skip]
-const OF_A_GUEST: &[&str] = &[
-    "mode", "vcpus", "sockets", "memory", "disk", "kernel", "machine", "cpu", "append", "root",
-    "qemu_arg", "keep", "verbose", "timeout",
-];
 
 #[derive(Args, Clone)]
 pub struct LabOptions {
@@ -160,34 +153,14 @@ impl LabOptions {
         }
     }
 
-    /// This machine as the host of VMs that run already: no kernel is needed, no guest, no tools.
-    pub fn machine(&self) -> Result<HostSpec> {
-        let backend = self.host.host;
-        let mut host = HostSpec::for_guests(backend, "", 0, Size::default());
-        host.settings = self.host.settings.single(backend)?;
-        Ok(host)
-    }
-
-    /// For verbs that record what there is, or read what they recorded before.
-    pub fn check_recorded(&self, from_file: bool) -> Result<()> {
+    /// For verbs that record both sides of a guest that they boot.
+    pub fn check_recorded(&self, verb: &str) -> Result<()> {
         refuse(&["dry_run"], "where something is recorded")?;
-        if from_file {
-            const WHY: &str = "with --recording: nothing is recorded";
-            refuse(&["host", "host_kernel", "host_cpus"], WHY)?;
-            refuse(OF_A_BOOT, WHY)?;
-            refuse(OF_A_GUEST, WHY)?;
-            refuse(&["timeout"], WHY)?;
-            return match self.host.settings.given() {
-                true => Err(usage(format!(
-                    "settings of the host have no effect {WHY}\n\
-                     hint: omit --halt-poll and the like"
-                ))),
-                false => Ok(()),
-            };
-        }
         if !self.host.host.boots() {
-            let why = format!("with --host {}: nothing is booted", self.host.host.name());
-            refuse(OF_A_GUEST, &why)?;
+            return Err(usage(format!(
+                "`paratick lab {verb}` boots a host of its own\n\
+                 hint: `paratick {verb}` looks at the VMs that run on this machine"
+            )));
         }
         self.check()
     }

@@ -9,6 +9,7 @@ mod lab;
 mod output;
 mod settings;
 mod side;
+mod vms;
 
 pub use given::{refuse, remember_given};
 pub use guest::{Disk, Memory, Sockets, Vcpus};
@@ -17,7 +18,8 @@ pub use kernel::{KernelName, Kernels};
 pub use lab::{check_agent, LabOptions, LabPlan};
 pub use output::{Format, Scale};
 pub use settings::SettingOptions;
-pub use side::SideChoice;
+pub use side::{Role, SideChoice};
+pub use vms::Vms;
 
 use crate::errors::usage;
 use anyhow::Result;

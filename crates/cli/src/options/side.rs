@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who looks at a guest: itself, its host, or both.
 
-use super::LabOptions;
-use crate::errors::usage;
-use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_bench::noise::Sides;
 
+/// In the lab, which has both.
 #[derive(Args)]
 pub struct SideChoice {
-    /// Who looks [default: both in the lab, host with --host here]
-    #[arg(long, value_name = "SIDE")]
-    side: Option<Side>,
+    /// Who looks
+    #[arg(long, value_name = "SIDE", default_value = "both")]
+    side: Side,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,15 +20,28 @@ enum Side {
 }
 
 impl SideChoice {
-    pub fn sides(&self, lab: &LabOptions) -> Result<Sides> {
-        let boots = lab.host.host.boots();
-        let side = self.side.unwrap_or(if boots { Side::Both } else { Side::Host });
-        if side == Side::Both && !boots {
-            return Err(usage(
-                "this machine is either the host or the guest\n\
-                 hint: give --side host for the VMs that run on it, --side guest if it is a VM",
-            ));
-        }
-        Ok(Sides { host: side != Side::Guest, guest: side != Side::Host, sampler: None })
+    pub fn sides(&self) -> Sides {
+        Sides { host: self.side != Side::Guest, guest: self.side != Side::Host, sampler: None }
+    }
+}
+
+/// On this machine, which is one of them.
+#[derive(Args)]
+pub struct Role {
+    /// What this machine is: the host of the VMs that are looked at, or the guest that is
+    #[arg(long, value_name = "SIDE", default_value = "host")]
+    side: Here,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Here {
+    Host,
+    Guest,
+}
+
+impl Role {
+    pub fn sides(&self) -> Sides {
+        let guest = self.side == Here::Guest;
+        Sides { host: !guest, guest, sampler: None }
     }
 }

@@ -3,12 +3,24 @@
 
 use super::{maximum::Maximum, rule::Rule};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Halts {
     /// For how long was recorded.
     pub window_ns: u64,
+    /// What processes are called, of those that run a VM with a name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<u32, String>,
     pub vcpus: Vec<VcpuHalts>,
+}
+
+impl Halts {
+    /// Leaves out what is not of these vCPUs, by process and number.
+    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
+        self.vcpus.retain(|one| one.process.is_some_and(|process| has(process, one.vcpu)));
+        self.names.retain(|name, _| self.vcpus.iter().any(|one| one.process == Some(*name)));
+    }
 }
 
 /// The halts of one vCPU, in their order.

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Vm {
     /// None: it was not recorded.
     pub process: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub vcpus: usize,
     pub maximum: Maximum,
     pub recorded: Tally,
@@ -83,7 +85,7 @@ pub fn vms(recording: &Halts, side: Side, costs: (u32, u32), candidates: &[Candi
         vms.entry(vcpu.process).or_default().push(vcpu.clone());
     }
     let window_ns = recording.window_ns;
-    let of = |vcpus| Halts { window_ns, vcpus };
+    let of = |vcpus| Halts { window_ns, vcpus, names: recording.names.clone() };
     vms.into_values().map(|vcpus| vm(of(vcpus), side, costs, candidates)).collect()
 }
 
@@ -112,7 +114,9 @@ fn vm(mut halts: Halts, side: Side, costs: (u32, u32), candidates: &[Candidate])
     };
     let best_ns = alone.advice.as_ref().and_then(|best| cost(&alone, best.rule));
     let vcpus = halts.vcpus.len();
-    Vm { process, vcpus, maximum, recorded, now_ns, best: alone.advice, best_ns, rules }
+    let name = process.and_then(|process| halts.names.get(&process).cloned());
+    let best = alone.advice;
+    Vm { process, name, vcpus, maximum, recorded, now_ns, best, best_ns, rules }
 }
 
 fn cost(regret: &Regret, rule: Rule) -> Option<u64> {

@@ -37,7 +37,7 @@ impl Knob {
             Knob::HostWorkers => "host: /sys/devices/virtual/workqueue/cpumask",
             Knob::HostTasks => "host: isolcpus=domain,managed_irq,… and pinned vCPUs",
             Knob::Quota => "host: cpu.max of the VM's cgroup",
-            Knob::HaltPolling => "host: kvm.halt_poll_ns (paratick tune halt-poll says how much)",
+            Knob::HaltPolling => "host: kvm.halt_poll_ns (paratick halts says how much)",
         }
     }
 

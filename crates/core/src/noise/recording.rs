@@ -4,7 +4,7 @@
 use super::{clock::Clock, parts::Told};
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// In ns; osnoise takes no shorter gap for noise (kernel/trace/trace_osnoise.c).
 pub const OSNOISE_THRESHOLD: u64 = 1_000;
@@ -52,6 +52,12 @@ pub struct HostNoise {
     /// Of the exits in a part of the recording, if there were any.
     #[serde(default)]
     pub audit: Option<Audit>,
+    /// What processes are called, of those that run a VM with a name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<u32, String>,
+    /// Absences that were shorter, sleep apart, are not among them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub least_ns: u64,
     pub absences: Vec<Absence>,
 }
 
@@ -79,6 +85,36 @@ impl HostNoise {
         };
         self.clock.is_sound()
             && absences.all(|one| is_time((one.begin_ns, one.ns)) && is_whole(one))
+    }
+
+    /// By process, and number in it: all vCPUs that were seen.
+    pub fn vcpus(&self) -> BTreeSet<(u32, u32)> {
+        let offsets = self.tsc_offsets.iter().map(|one| (one.process, one.vcpu));
+        offsets.chain(self.absences.iter().map(|one| (one.process, one.vcpu))).collect()
+    }
+
+    /// Leaves out what is not of these vCPUs, by process and number.
+    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
+        let seen = self.vcpus();
+        let its = |process: u32| seen.iter().any(|(vm, vcpu)| *vm == process && has(*vm, *vcpu));
+        self.lost.retain(|process, _| *process == 0 || its(*process));
+        self.names.retain(|process, _| its(*process));
+        self.tsc_offsets.retain(|one| has(one.process, one.vcpu));
+        self.absences.retain(|one| has(one.process, one.vcpu));
+    }
+
+    /// Leaves out absences that were shorter, sleep apart.
+    pub fn above(&mut self, least_ns: u64) {
+        self.least_ns = self.least_ns.max(least_ns);
+        self.absences.retain(|one| one.awake_ns() >= least_ns);
+    }
+
+    /// A VM, by its name where it has one.
+    pub fn name(&self, process: u32) -> String {
+        match self.names.get(&process) {
+            Some(name) => format!("{name} (pid {process})"),
+            None => format!("pid {process}"),
+        }
     }
 
     /// Why it is not all that there was.
@@ -158,6 +194,11 @@ pub struct Absence {
 }
 
 impl Absence {
+    /// It was away, and did not sleep.
+    pub fn awake_ns(&self) -> u64 {
+        self.ns - self.blocked_ns
+    }
+
     /// The best that is known of its exit, in few words.
     pub fn words(&self) -> &String {
         self.about.as_ref().unwrap_or(&self.reason)

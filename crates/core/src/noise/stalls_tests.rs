@@ -65,6 +65,8 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         offload: None,
         vmm_end_unknown: false,
         audit: None,
+        names: Default::default(),
+        least_ns: 0,
         absences: absences.iter().map(absence).collect(),
     };
     (guest, host)

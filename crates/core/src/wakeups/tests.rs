@@ -40,6 +40,8 @@ fn host(absences: Vec<Absence>) -> HostNoise {
         offload: None,
         vmm_end_unknown: false,
         audit: None,
+        names: Default::default(),
+        least_ns: 0,
         absences,
     }
 }

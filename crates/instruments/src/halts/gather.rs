@@ -76,7 +76,7 @@ pub fn gather(recorded: &Recorded) -> Halts {
         fill_limits(vcpu);
         vcpu.halts.iter_mut().for_each(poll_no_longer_than_allowed);
     }
-    Halts { window_ns: end.saturating_sub(begin), vcpus }
+    Halts { window_ns: end.saturating_sub(begin), vcpus, ..Halts::default() }
 }
 
 const NOTHING: Span = Span { from_ns: 1, to_ns: 0 };

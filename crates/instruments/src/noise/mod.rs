@@ -16,10 +16,10 @@ use anyhow::Result;
 use gather::gather;
 use paratick_core::noise::{mark_ticks, Audit, Clock, HostNoise, Instant};
 use raw::{
-    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_OPEN,
-    NOISE_WANTED,
+    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LEAST,
+    NOISE_OPEN, NOISE_WANTED,
 };
-use std::{thread::sleep, time::Duration};
+use std::{collections::BTreeMap, thread::sleep, time::Duration};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
@@ -33,6 +33,7 @@ pub struct NoiseRecorder {
     /// As KVM counted them before.
     exits_before: Option<u64>,
     records: Records<Absence>,
+    least_ns: u64,
 }
 
 impl Instrument for NoiseRecorder {
@@ -40,11 +41,7 @@ impl Instrument for NoiseRecorder {
     type Reading = HostNoise;
 
     fn start() -> Result<NoiseRecorder> {
-        let mut programs = Programs::load(OBJECT)?;
-        let records = Records::of(&mut programs.ebpf)?;
-        bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
-        let exits_before = untold::exits();
-        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), exits_before, records })
+        NoiseRecorder::start_above(0)
     }
 
     /// All exits since the start after which the guest was entered again, but those that were lost.
@@ -56,10 +53,15 @@ impl Instrument for NoiseRecorder {
         let end = clock::with_tsc();
         self.drain()?;
         let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
-        mark_ticks(&mut absences);
+        if self.least_ns == 0 {
+            // By the exits around it.
+            mark_ticks(&mut absences);
+        }
         let mut lost = self.programs.lost()?;
         lost.retain(|_, exits| *exits > 0);
         Ok(HostNoise {
+            names: BTreeMap::new(),
+            least_ns: self.least_ns,
             clock: Clock { begin: self.begun, end },
             tsc_offsets: tsc_offsets::read(),
             exits,
@@ -76,6 +78,16 @@ impl Instrument for NoiseRecorder {
 }
 
 impl NoiseRecorder {
+    /// Keeps only absences of so many ns or more, sleep apart: it can go on for days.
+    pub fn start_above(least_ns: u64) -> Result<NoiseRecorder> {
+        let mut programs = Programs::load(OBJECT)?;
+        let records = Records::of(&mut programs.ebpf)?;
+        bpf::set_state(&mut programs.ebpf, NOISE_LEAST, least_ns)?;
+        bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
+        let exits_before = untold::exits();
+        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), exits_before, records, least_ns })
+    }
+
     /// Ends the window in which an emulator counts the same exits.  None if no vCPU makes one now,
     /// or made one before.
     fn audit(&mut self) -> Result<Option<Audit>> {

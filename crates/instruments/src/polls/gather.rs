@@ -48,7 +48,8 @@ pub fn gather(recorded: &Recorded) -> Halts {
         ..VcpuHalts::default()
     };
     let window_ns = recorded.ended_ns.saturating_sub(recorded.begun_ns);
-    Halts { window_ns, vcpus: cpus.into_iter().map(of_cpu).collect() }
+    let vcpus = cpus.into_iter().map(of_cpu).collect();
+    Halts { window_ns, vcpus, ..Halts::default() }
 }
 
 fn halt(state: &Idling, polls: bool, window_begin: u64) -> Halt {

@@ -23,7 +23,7 @@ impl Seen {
             .found(format!("{maximum}; polls that found work: {:.1} % of a CPU", good * 100.0))
             .mend(
                 "echo 0 >/sys/module/kvm/parameters/halt_poll_ns, for all VMs: wake-ups take \
-                 longer; `paratick tune halt-poll --host here` weighs both",
+                 longer; `paratick halts` weighs both",
             )
     }
 

@@ -186,7 +186,10 @@ fn list(vms: Vec<(&Vm, &Under)>) -> String {
 }
 
 fn process(vm: &Vm) -> String {
-    number::or_nothing(vm.process, |process| process.to_string())
+    match (&vm.name, vm.process) {
+        (Some(name), Some(process)) => format!("{name} (pid {process})"),
+        (_, process) => number::or_nothing(process, |process| process.to_string()),
+    }
 }
 
 fn name(waker: Waker) -> &'static str {
@@ -219,7 +222,7 @@ mod tests {
             Halt { deadline_ns: Some(1_000_000), ..halt(200_000, 1_004_000, Waker::Timer) },
         ];
         let vcpu = VcpuHalts { side: Side::Host, halts, ..VcpuHalts::default() };
-        Halts { window_ns: 2_000_000, vcpus: vec![vcpu] }
+        Halts { window_ns: 2_000_000, vcpus: vec![vcpu], ..Halts::default() }
     }
 
     #[test]

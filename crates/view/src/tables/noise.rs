@@ -2,13 +2,14 @@
 //! Noise: how much there was, where it went, what it came from, and the worst of it.
 
 use crate::{
-    number::{self, count, nanos},
+    number::{self, count, nanos, plural},
     table::Table,
 };
 use paratick_core::noise::{
     Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Level, Parts, Rank, Source, Stalls,
     Trial,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// As many sources as one looks at.
 const SHOWN: usize = 20;
@@ -196,6 +197,97 @@ pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
          The host's interrupts count as KVM here.",
     );
     table
+}
+
+/// The longest of those absences that were kept for their length.
+pub fn long(host: &HostNoise, window_ns: u64) -> Table {
+    let caption = format!(
+        "{} of {} or more in {}",
+        plural(host.absences.len(), "absence"),
+        nanos(host.least_ns),
+        nanos(window_ns)
+    );
+    let columns = ["VM", "vCPU", "At", "Away", "Exit", "It was", "Taken by", "CPU"];
+    let mut table = Table::new(caption, columns).words(4..);
+    let mut longest: Vec<&Absence> = host.absences.iter().collect();
+    longest.sort_by_key(|one| (std::cmp::Reverse(one.awake_ns()), one.begin_ns));
+    for one in longest.iter().take(SHOWN) {
+        let parts = [
+            ("in KVM", one.kvm_ns),
+            ("in the VMM", one.vmm_ns),
+            (if one.held { "held back by a quota" } else { "waiting for a CPU" }, one.waited_ns),
+            ("interrupted", one.interrupted_ns),
+        ];
+        let mut parts: Vec<_> = parts.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let parts = parts.into_iter().map(|(part, ns)| format!("{part} {}", nanos(ns)));
+        let cpu = match one.exit_cpu == one.entry_cpu {
+            true => one.exit_cpu.to_string(),
+            false => format!("{} → {}", one.exit_cpu, one.entry_cpu),
+        };
+        table.row(
+            host.name(one.process),
+            [
+                one.vcpu.to_string(),
+                format!("{:.6} s", one.begin_ns as f64 / 1e9),
+                nanos(one.awake_ns()),
+                format!("{} ({})", one.cause, one.words()),
+                parts.collect::<Vec<_>>().join(", "),
+                number::or_nothing(one.taker.as_ref(), |taker| taker.clone()),
+                cpu,
+            ],
+        );
+    }
+    if longest.len() > SHOWN {
+        table.note(format!("These are the longest {SHOWN}; --format json has all of them."));
+    }
+    table.note(format!(
+        "Away: without sleep. The exit is why the vCPU left its guest, and the parts say what it \
+         waited for. At: of the host's CLOCK_MONOTONIC. All VMs made {} exits.",
+        count(host.exits as f64)
+    ));
+    table
+}
+
+/// Each VM that a host recorded, with the longest of its absences; none where there is one VM.
+pub fn vms(host: &HostNoise) -> Option<Table> {
+    let mut vms: BTreeMap<u32, Vec<&Absence>> = BTreeMap::new();
+    for one in &host.absences {
+        vms.entry(one.process).or_default().push(one);
+    }
+    if vms.len() < 2 {
+        return None;
+    }
+    let columns =
+        ["VM", "vCPUs", "Exits", "Longest", "It was for", "KVM", "VMM", "Steal", "Taken most by"];
+    let mut table = Table::new("Each VM", columns).words(4..5).words(8..);
+    for (process, its) in vms {
+        let vcpus: BTreeSet<u32> = its.iter().map(|one| one.vcpu).collect();
+        // A vCPU that has nothing to do is not kept from anything.
+        let away = its.iter().filter(|one| one.class != Class::Halt);
+        let longest = away.max_by_key(|one| one.ns);
+        let sum = |of: &dyn Fn(&Absence) -> u64| nanos(its.iter().map(|one| of(one)).sum());
+        let mut takers: BTreeMap<&String, u64> = BTreeMap::new();
+        for (taker, ns) in its.iter().filter_map(|one| Some((one.taker.as_ref()?, one.waited_ns))) {
+            *takers.entry(taker).or_default() += ns;
+        }
+        let most = takers.into_iter().max_by_key(|(_, ns)| *ns);
+        table.row(
+            host.name(process),
+            [
+                count(vcpus.len() as f64),
+                count(its.len() as f64),
+                number::or_nothing(longest, |one| nanos(one.ns)),
+                number::or_nothing(longest, |one| format!("{} ({})", one.cause, one.words())),
+                sum(&|one| one.kvm_ns + one.interrupted_ns),
+                sum(&|one| one.vmm_ns),
+                sum(&|one| one.waited_ns),
+                number::or_nothing(most, |(taker, _)| taker.clone()),
+            ],
+        );
+    }
+    table.note("Longest: without halts. All below is of all of them; --vm NAME shows one alone.");
+    Some(table)
 }
 
 /// One line for a gap: its length, and what it consists of, in the order in which that began.

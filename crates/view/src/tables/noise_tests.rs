@@ -69,6 +69,8 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         offload: None,
         vmm_end_unknown: false,
         audit: None,
+        names: Default::default(),
+        least_ns: 0,
         absences,
     };
     (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, program: None, gaps }, host)

@@ -127,7 +127,7 @@ pub fn would(would: &[Would]) -> Option<Table> {
     table.note(
         "Predicted; docs/exits.md says how well.  Series: of a Linux guest, with the series on \
          both sides.  Clock, EOIs: `paratick doctor --vm NAME` says how.  For polls, \
-         see `paratick tune halt-poll --host here`.",
+         see `paratick halts`.",
     );
     (!would.is_empty()).then_some(table)
 }

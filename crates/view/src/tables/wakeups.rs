@@ -229,10 +229,10 @@ pub fn trial(trial: &Trial, window_ns: u64) -> Table {
 }
 
 /// The VMs of a host, as it alone sees them.
-pub fn vms(absences: &[Absence], window_ns: u64) -> Table {
+pub fn vms(absences: &[Absence], names: Option<&BTreeMap<u32, String>>, window_ns: u64) -> Table {
     let caption = format!("What VMs did in {}", nanos(window_ns));
-    let columns = ["Process", "vCPUs", "Exits", "Wake-ups of a pCPU", "Exits by cause"];
-    let mut table = Table::new(caption, columns).words(4..);
+    let columns = ["VM", "Process", "vCPUs", "Exits", "Wake-ups of a pCPU", "Exits by cause"];
+    let mut table = Table::new(caption, columns).words(5..);
     let seconds = window_ns.max(1) as f64 / 1e9;
     let mut vms: BTreeMap<u32, Vec<&Absence>> = BTreeMap::new();
     for one in absences {
@@ -248,8 +248,9 @@ pub fn vms(absences: &[Absence], window_ns: u64) -> Table {
             *causes.entry(one.cause).or_default() += 1;
         }
         table.row(
-            process.to_string(),
+            or_nothing(names.and_then(|names| names.get(&process)), String::clone),
             [
+                process.to_string(),
                 count(vcpus.len() as f64),
                 decimal(its.len() as f64 / seconds),
                 decimal(its.iter().filter(slept).count() as f64 / seconds),

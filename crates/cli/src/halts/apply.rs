@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick tune halt-poll --apply`: sets a rule for all VMs, if none loses by it.
+//! `paratick halts --apply`: sets a rule for all VMs, if none loses by it.
 
 use super::judge::Judged;
 use crate::{errors::usage, print::errln};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick tune`, of a recording: it boots nothing.
+//! `paratick halts`, of a recording: it boots nothing.
 
 use crate::support::paratick;
 use paratick_core::halts::{Halt, Halts, Maximum, Rule, VcpuHalts};
@@ -7,7 +7,7 @@ use paratick_core::halts::{Halt, Halts, Maximum, Rule, VcpuHalts};
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-halts.json");
 
 fn replayed(options: &[&str]) -> String {
-    let mut tune = paratick(&["tune", "halt-poll", "--recording", RECORDING]);
+    let mut tune = paratick(&["halts", "--recording", RECORDING]);
     let output = tune.args(options).assert().success();
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
 }
@@ -41,14 +41,14 @@ fn mixed(second: Maximum) -> tempfile::NamedTempFile {
     };
     let vcpus = vec![vcpu(812, 20, Maximum::Module), vcpu(813, 150, second)];
     let file = tempfile::NamedTempFile::new().unwrap();
-    let halts = Halts { window_ns: 200_000_000, vcpus };
+    let halts = Halts { window_ns: 200_000_000, vcpus, ..Halts::default() };
     serde_json::to_writer(file.as_file(), &halts).unwrap();
     file
 }
 
 fn of_mixed(second: Maximum, options: &[&str]) -> String {
     let file = mixed(second);
-    let mut tune = paratick(&["tune", "halt-poll", "--cost", "50000", "--recording"]);
+    let mut tune = paratick(&["halts", "--cost", "50000", "--recording"]);
     let output = tune.arg(file.path()).args(options).assert().success();
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
 }
@@ -94,8 +94,8 @@ fn one_of_several_vms_can_be_looked_at() {
     assert_eq!((report["vms"].as_array().unwrap().len(), &report["halts"]), (1, &1000.into()));
     assert_eq!(report["vms"][0]["process"], 813);
     let file = mixed(Maximum::Module);
-    let mut tune = paratick(&["tune", "halt-poll", "--vm", "7", "--recording"]);
+    let mut tune = paratick(&["halts", "--vm", "7", "--recording"]);
     let output = tune.arg(file.path()).assert().code(2);
     let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
-    assert_eq!(said, "error: VM 7 has no halts here\nhint: give --vm 812 or --vm 813\n");
+    assert_eq!(said, "error: no VM '7' was recorded\nhint: give --vm 812 or --vm 813\n");
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick halts`: of the VMs that run on this machine.
+
+mod apply;
+mod judge;
+pub mod lab;
+mod shown;
+
+use crate::{
+    errors::usage,
+    input::Kind,
+    options::{duration, Vms},
+    progress, signals,
+};
+use anyhow::Result;
+use clap::Args as Arguments;
+use paratick_bench::tune::{self, Load};
+use paratick_build::tools::Tools;
+use paratick_core::{halts::Halts, size::Size};
+use paratick_machine::{backend, host::Host, spec::HostSpec};
+use shown::Shown;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Find for how long KVM should poll before a halted vCPU's thread sleeps
+///
+/// Records every halt of the VMs that run on this machine, on any kernel of 5.8 or newer, and says
+/// what they would have cost under each rule of polling, for each VM by itself.  `paratick lab
+/// halts` records a guest of the lab.  docs/halt-polling.md explains the table.
+/// Exit codes: 0 done, 1 with --apply a rule by which a VM loses or a prediction that did not come
+/// true, 2 wrong usage, 69 the host could not be recorded.
+#[derive(Arguments)]
+pub struct Args {
+    #[command(flatten)]
+    vms: Vms,
+    /// For how long to record
+    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "5s")]
+    #[arg(value_parser = duration)]
+    time: Duration,
+    /// Apply the rule even if some of several VMs lose by it
+    #[arg(long)]
+    all: bool,
+    /// Read halts that were saved before, by this or by `paratick lab halts`, and record nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "apply", "for"])]
+    recording: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    signals::watch()?;
+    args.shown.check()?;
+    if let Some(file) = &args.recording {
+        let kind = Kind { verb: "replay", of: "halts", command: "halts" };
+        let mut halts: Halts = kind.read(file)?;
+        if !(args.vms.vm.is_empty() && args.vms.vcpu.is_empty()) {
+            let there = halts.vcpus.iter().filter_map(|one| Some((one.process?, one.vcpu)));
+            let chosen = args.vms.of_recording(there, &halts.names)?;
+            halts.only(|process, vcpu| chosen.has(process, vcpu));
+        }
+        args.shown.show(&halts)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.shown.applies() && !(args.vms.vm.is_empty() && args.vms.vcpu.is_empty()) {
+        return Err(usage(
+            "--vm looks at some VMs, and --apply sets KVM's parameters for every VM\n\
+             hint: omit --vm; every VM's gain or loss is shown",
+        ));
+    }
+    let (host, halts) = progress::during(|events| {
+        let mut spec = HostSpec::for_guests(backend::HERE, "", 0, Size::default());
+        spec.settings = backend::HERE.settings()?;
+        let host = Host::boot(spec, &Tools::default(), events)?;
+        let halts = args.record(&host);
+        Ok((host, halts))
+    })?;
+    let code = args.shown.conclude(&host, &|| args.record(&host), halts, args.all)?;
+    host.shutdown()?;
+    Ok(code)
+}
+
+impl Args {
+    fn record(&self, host: &Host) -> Result<Halts> {
+        let mut chosen = self.vms.find()?;
+        let mut halts = tune::record(host, &Load::Time(self.time))?;
+        chosen.look_again();
+        if !chosen.is_all() {
+            halts.only(|process, vcpu| chosen.has(process, vcpu));
+        }
+        halts.names = chosen.names();
+        tune::checked(halts)
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How halts that were recorded are shown, and which rule is set.
+
+use super::{
+    apply::{apply, Wanted},
+    judge::{judge, Judged},
+};
+use crate::{
+    input,
+    options::{number, refuse, Format},
+};
+use anyhow::Result;
+use clap::Args;
+use paratick_bench::tune::Interrupted;
+use paratick_core::halts::{Floor, Halts, HostRule};
+use paratick_machine::host::Host;
+use std::{path::PathBuf, process::ExitCode};
+
+#[derive(Args)]
+pub struct Shown {
+    /// What it costs to block and to wake up [default: as the recording says, else 10000]
+    #[arg(long, value_name = "NS", value_parser = number(1..=10_000_000))]
+    cost: Option<u32>,
+    /// Keep what was recorded, for --recording
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Set the host to this rule, or to the best that its kernel has, record again, and set it back
+    /// if the prediction does not come true: none, 2021, paper, default, or NS,GROW,START,SHRINK
+    #[arg(long, value_name = "RULE", require_equals = true, value_parser = stock)]
+    apply: Option<Option<HostRule>>,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// A rule that stock parameters can express.
+fn stock(text: &str) -> Result<HostRule, String> {
+    let rule: HostRule = text.parse().map_err(|error| format!("{error}"))?;
+    match rule.floor {
+        Floor::ToZero => Ok(rule),
+        _ => Err("only a kernel of the lab has another floor than Linux".into()),
+    }
+}
+
+impl Shown {
+    pub fn check(&self) -> Result<()> {
+        if self.apply.is_none() {
+            refuse(&["all"], "without --apply")?;
+        }
+        self.save.as_ref().map_or(Ok(()), |file| input::check_writable(file))
+    }
+
+    pub fn applies(&self) -> bool {
+        self.apply.is_some()
+    }
+
+    pub fn show(&self, halts: &Halts) -> Result<Judged> {
+        let judged = judge(halts, self.cost, self.apply.flatten());
+        self.format.print(&judged.report(), || judged.text(halts))?;
+        Ok(judged)
+    }
+
+    /// Shows and saves what was recorded, until it failed if it did; and sets the rule.
+    pub fn conclude(
+        &self,
+        host: &Host,
+        record: &dyn Fn() -> Result<Halts>,
+        halts: Result<Halts>,
+        all: bool,
+    ) -> Result<ExitCode> {
+        let judged = match &halts {
+            Ok(halts) => Some(self.keep(halts)?),
+            Err(error) => match error.downcast_ref() {
+                Some(Interrupted(halts)) => Some(self.keep(halts)?),
+                None => None,
+            },
+        };
+        halts?;
+        match (self.apply, judged) {
+            (Some(rule), Some(judged)) => apply(host, record, &judged, &Wanted { rule, all }),
+            _ => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    fn keep(&self, halts: &Halts) -> Result<Judged> {
+        if let Some(file) = &self.save {
+            input::keep(file, halts)?;
+        }
+        self.show(halts)
+    }
+}

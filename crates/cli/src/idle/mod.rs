@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paratick idle`: of the VMs that run on this machine, or of this machine, which is one.
+
+pub mod lab;
+mod report;
+mod shown;
+
+use crate::{
+    input::{self, Kind, NO_SIDE},
+    options::{duration, Role, Vms},
+    print::clear_terminal,
+    signals::{self, Leaving},
+};
+use anyhow::Result;
+use clap::Args as Arguments;
+use paratick_bench::{
+    noise::{check_ran, check_whole, Sides},
+    wakeups::{record_here, Recorded},
+};
+use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
+use report::Report;
+use shown::Shown;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+/// Say what wakes VMs that should be idle
+///
+/// Records every exit of the VMs that run on this machine, and how often each wakes a pCPU.  With
+/// --side guest, in a VM: every interrupt and every timer with who started it, and so what wakes
+/// this machine.  `paratick lab idle` boots both sides, and charges each exit to what woke the
+/// vCPU.  docs/idle.md explains the tables.
+/// Exit codes: 0 done, 2 wrong usage, 69 could not be recorded, 130 interrupted (what was recorded
+/// until then is printed and saved).
+#[derive(Arguments)]
+pub struct Args {
+    #[command(flatten)]
+    vms: Vms,
+    /// For how long to record [default: 10s; with --top, until interrupted]
+    #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    #[command(flatten)]
+    role: Role,
+    /// Show a new table each two seconds
+    #[arg(long, conflicts_with_all = ["save", "recording", "figure"])]
+    top: bool,
+    /// Keep what was recorded, for --recording
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Read what was saved before, by this or by `paratick lab idle`, and record nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "for", "side"])]
+    recording: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+const TIME: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(2);
+const HINT: &str = "read what `paratick lab idle --save FILE` recorded, or omit --try";
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    args.shown.check_figure()?;
+    if let Some(file) = &args.recording {
+        signals::watch()?;
+        let mut recorded = read(file)?;
+        args.shown.check(recorded.host.is_some(), recorded.guest.is_some(), HINT)?;
+        match &mut recorded.host {
+            Some(host) if recorded.guest.is_none() => {
+                let chosen = args.vms.of_recording(host.vcpus(), &host.names)?;
+                host.only(|process, vcpu| chosen.has(process, vcpu));
+            }
+            _ => args.vms.refuse("with the recording of one guest")?,
+        }
+        args.shown.show(&Report::of(&recorded, &args.shown))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sides = args.role.sides();
+    args.shown.check(sides.host, sides.guest, HINT)?;
+    if sides.guest {
+        args.vms.refuse("with --side guest: this machine is the VM")?;
+    }
+    if let Some(file) = &args.save {
+        input::check_writable(file)?;
+    }
+    let leaving = Leaving::watch()?;
+    if args.top {
+        return args.top(sides, &leaving);
+    }
+    let recorded = args.record(sides, args.time.unwrap_or(TIME), &leaving)?;
+    check_ran(recorded.host.as_ref())?;
+    args.shown.show(&Report::of(&recorded, &args.shown))?;
+    args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded))?;
+    Ok(leaving.code())
+}
+
+/// A file of --save.
+fn read(file: &Path) -> Result<Recorded> {
+    const KIND: Kind = Kind { verb: "explain", of: "wake-ups", command: "idle" };
+    let mut recorded: Recorded = KIND.read(file)?;
+    if recorded.host.is_none() && recorded.guest.is_none() {
+        return Err(KIND.wrong(file, NO_SIDE));
+    }
+    let sound = recorded.host.as_ref().is_none_or(HostNoise::is_sound)
+        && recorded.guest.as_ref().is_none_or(GuestWakeups::is_sound);
+    if !sound {
+        return Err(KIND.damaged(file));
+    }
+    // Somebody may have put it together by hand.
+    if let Some(guest) = &mut recorded.guest {
+        guest.events.sort_by_key(|event| event.at_ns);
+    }
+    Ok(recorded)
+}
+
+impl Args {
+    fn record(&self, sides: Sides, time: Duration, leaving: &Leaving) -> Result<Recorded> {
+        let mut chosen = sides.host.then(|| self.vms.find()).transpose()?;
+        let mut recorded = record_here(sides, time, &|| leaving.wanted())?;
+        if let Some((chosen, host)) = chosen.as_mut().zip(recorded.host.as_mut()) {
+            chosen.look_again();
+            host.only(|process, vcpu| chosen.has(process, vcpu));
+            host.names = chosen.names();
+        }
+        check_whole(recorded.host.as_ref())?;
+        Ok(recorded)
+    }
+
+    /// One window after the other.
+    fn top(&self, sides: Sides, leaving: &Leaving) -> Result<ExitCode> {
+        let end = self.time.map(|time| Instant::now() + time);
+        loop {
+            let left = end.map_or(WINDOW, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() || leaving.wanted() {
+                return Ok(leaving.code());
+            }
+            let recorded = self.record(sides, left.min(WINDOW), leaving)?;
+            clear_terminal();
+            self.shown.show(&Report::of(&recorded, &self.shown))?;
+        }
+    }
+}
