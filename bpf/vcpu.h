@@ -8,10 +8,10 @@
 #include "exits.h"
 #include "noise.h"
 
-#define MAX_VCPUS	32768
+#define MAX_VCPUS	16384
 /* Linux has no room for more. */
 #define MAX_CPUS	8192
-#define MAX_LIVE_VMS	16384
+#define MAX_LIVE_VMS	8192
 /* Of exits, of all vCPUs together; and of one, before details are left out. */
 #define MAX_KINDS	65536
 #define KINDS_OF_ONE	512

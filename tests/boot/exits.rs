@@ -86,7 +86,8 @@ fn counts_are_those_of_kvm_s_statistics(kernel: PathBuf, with: &str) {
         let of = |is: &dyn Fn(&Kind) -> bool| sum(vm.exits.iter().filter(|one| is(&one.kind)));
         let rounds: u64 = line[0].split_once('-').unwrap().1.parse().unwrap();
         let rounds = rounds * if vm.vcpus() == 1 { 100 } else { 3 * 70 };
-        let (cpuid, port) = (of(&|kind| kind.reason == "cpuid"), of(&|kind| kind.reason == "io"));
+        let (cpuid, port) =
+            (of(&|kind| &*kind.reason == "cpuid"), of(&|kind| &*kind.reason == "io"));
         assert_eq!((cpuid.count, port.count), (rounds, rounds), "{vm:?}");
         assert!(cpuid.vmm_ns == 0 && port.vmm_ns > 0);
         // Each port is a kind of its own, up to the room of one vCPU.

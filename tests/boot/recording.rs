@@ -114,7 +114,7 @@ fn what_recording_costs_an_exit() {
     );
     let seen = host.read::<VcpuCounter>().unwrap();
     let exits = &seen.vms[&guest.pid()].exits;
-    let cpuids = exits.iter().filter(|one| one.kind.reason == "cpuid");
+    let cpuids = exits.iter().filter(|one| &*one.kind.reason == "cpuid");
     assert!(cpuids.map(|one| one.spent.count).sum::<u64>() >= 3_000);
     let [shortest, median] = [0, 1];
     assert_eq!(off[shortest], not_offered[shortest]);

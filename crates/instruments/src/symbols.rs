@@ -2,13 +2,40 @@
 //! Where this kernel's functions are.
 
 use anyhow::{bail, Context, Result};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read},
+    sync::Mutex,
+};
 
-fn kallsyms() -> Result<String> {
-    fs_err::read_to_string("/proc/kallsyms").context(
+/// Some 10 MB with a distribution's kernel: nobody keeps it whole.
+fn kallsyms() -> Result<impl BufRead> {
+    let file = fs_err::File::open("/proc/kallsyms").context(
         "addresses in this kernel are not known\n\
          hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
-    )
+    )?;
+    Ok(BufReader::new(file))
+}
+
+/// Each symbol's address, its kind as nm(1) writes it, and its name; until `see` says no.
+fn each(mut symbols: impl BufRead, mut see: impl FnMut(u64, &str, &str) -> bool) -> Result<()> {
+    let mut line = String::new();
+    while symbols.read_line(&mut line)? > 0 {
+        let mut words = line.split_ascii_whitespace();
+        if let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
+        {
+            let go_on = u64::from_str_radix(address, 16).is_ok_and(|at| see(at, kind, name));
+            if !go_on {
+                break;
+            }
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+fn is_function(kind: &str) -> bool {
+    matches!(kind, "t" | "T" | "w" | "W")
 }
 
 /// The address of a kernel function; `None` if this kernel has no such function.
@@ -18,7 +45,7 @@ pub fn function_address(name: &str) -> Result<Option<u64>> {
 
 /// The same of several, in one reading.
 pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
-    let found = find_symbols(&kallsyms()?, names, "tT");
+    let found = find_symbols(kallsyms()?, names, "tT")?;
     if let Some(hidden) = found.iter().position(|address| *address == Some(0)) {
         bail!(
             "the address of {} is hidden in /proc/kallsyms\n\
@@ -31,27 +58,45 @@ pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
 
 /// Where variables are, or a CPU's own in its part of memory; `None` where nobody tells.
 pub fn variable_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
-    let found = find_symbols(&kallsyms()?, names, "dDbBrRaA");
+    let found = find_symbols(kallsyms()?, names, "dDbBrRaA")?;
     Ok(found.into_iter().map(|address| address.filter(|address| *address > 0)).collect())
 }
 
 /// `kinds` are as nm(1) writes them.
-fn find_symbols(symbols: &str, names: &[&str], kinds: &str) -> Vec<Option<u64>> {
+fn find_symbols(symbols: impl BufRead, names: &[&str], kinds: &str) -> Result<Vec<Option<u64>>> {
     let mut found = vec![None; names.len()];
-    for line in symbols.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        if !kinds.contains(kind) {
-            continue;
+    each(symbols, |address, kind, name| {
+        if kinds.contains(kind) {
+            if let Some(place) = names.iter().position(|one| *one == name) {
+                found[place] = found[place].or(Some(address));
+            }
         }
-        if let Some(place) = names.iter().position(|one| *one == name) {
-            found[place] = found[place].or(u64::from_str_radix(address, 16).ok());
-        }
-    }
-    found
+        true
+    })?;
+    Ok(found)
+}
+
+/// The name of the function that begins there, or the address in hexadecimal.  For a few addresses:
+/// each that is new takes a reading.
+pub fn function_name(address: u64) -> String {
+    static KNOWN: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let name = known.entry(address).or_insert_with(|| {
+        let mut name = format!("{address:#x}");
+        let found = kallsyms().and_then(|symbols| {
+            each(symbols, |at, kind, its| {
+                let is = address > 0 && at == address && is_function(kind);
+                if is {
+                    name = its.to_string();
+                }
+                !is
+            })
+        });
+        // Where nobody tells, an address has to do.
+        drop(found);
+        name
+    });
+    name.clone()
 }
 
 /// This kernel's functions by their addresses.
@@ -59,17 +104,18 @@ pub struct Symbols(BTreeMap<u64, String>);
 
 impl Symbols {
     pub fn read() -> Result<Symbols> {
-        Ok(Symbols::parse(&kallsyms()?))
+        Symbols::parse(kallsyms()?)
     }
 
-    pub fn parse(symbols: &str) -> Symbols {
-        let function = |line: &str| {
-            let mut words = line.split_ascii_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;
-            (address > 0).then_some((address, words.next()?.to_string()))
-        };
-        Symbols(symbols.lines().filter_map(function).collect())
+    pub fn parse(symbols: impl Read) -> Result<Symbols> {
+        let mut functions = BTreeMap::new();
+        each(BufReader::new(symbols), |address, kind, name| {
+            if address > 0 && is_function(kind) {
+                functions.insert(address, name.to_string());
+            }
+            true
+        })?;
+        Ok(Symbols(functions))
     }
 
     /// The name of the function that a call returns to, without what a compiler adds to it.
@@ -78,7 +124,7 @@ impl Symbols {
         name.split('.').next()
     }
 
-    /// The name of the function that begins there, or the address in hexadecimal.
+    /// As [`function_name`].
     pub fn name(&self, address: u64) -> String {
         self.0.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}"))
     }
@@ -90,10 +136,9 @@ mod tests {
 
     #[test]
     fn addresses_have_names_where_they_are_known() {
-        let symbols = Symbols::parse(
-            "ffffffff81000000 T process_timeout\n0000000000000000 t hidden\n\
-             ffffffff82000000 d jiffies\n",
-        );
+        let text: &[u8] = b"ffffffff81000000 T process_timeout\n0000000000000000 t hidden\n\
+             ffffffff82000000 d jiffies\n";
+        let symbols = Symbols::parse(text).unwrap();
         assert_eq!(symbols.name(0xffff_ffff_8100_0000), "process_timeout");
         assert_eq!(symbols.name(0xffff_ffff_8200_0000), "0xffffffff82000000");
         assert_eq!(symbols.name(0), "0x0");
@@ -103,11 +148,11 @@ mod tests {
 
     #[test]
     fn functions_are_found_also_in_modules() {
-        let symbols = "ffffffff81000000 T apic_timer_fn_other\n\
+        let symbols: &[u8] = b"ffffffff81000000 T apic_timer_fn_other\n\
             ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 d apic_timer\n";
         let names = ["apic_timer", "apic_timer_fn"];
-        let found = find_symbols(symbols, &names, "tT");
+        let found = find_symbols(symbols, &names, "tT").unwrap();
         assert_eq!(found, [None, Some(0xffff_ffff_c000_1000)]);
-        assert_eq!(find_symbols(symbols, &names, "dD"), [Some(0), None]);
+        assert_eq!(find_symbols(symbols, &names, "dD").unwrap(), [Some(0), None]);
     }
 }

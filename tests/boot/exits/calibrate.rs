@@ -28,8 +28,8 @@ fn a_calibration_makes_the_exits_that_it_tells_and_names_no_cost_under_emulation
     let known = |reason: &str| told.executed.keys().any(|known| reason.starts_with(known.as_str()));
     let other = exits().filter(|one| !known(&one.kind.reason));
     let (windows, other): (Vec<_>, Vec<_>) = other
-        .filter(|one| !["interrupt", "npf"].contains(&one.kind.reason.as_str()))
-        .partition(|one| one.kind.reason == "vintr");
+        .filter(|one| !["interrupt", "npf"].contains(&&*one.kind.reason))
+        .partition(|one| &*one.kind.reason == "vintr");
     assert_eq!(sum(other.into_iter()).count, 0, "{:?}", seen.vms);
     assert!(sum(windows.into_iter()).count <= 3, "{:?}", seen.vms);
 

@@ -34,10 +34,10 @@ fn a_recording_of_perf_s_has_the_sensor_s_counts() {
         assert!(!recorded.lacks.iter().any(|lack| lack.contains("lost")), "{:?}", recorded.lacks);
         for vm in &recorded.vms {
             let live = seen.vms.iter().find(|live| live.process == vm.process).unwrap();
-            let reason = |kind: &paratick_core::observed::Kind| kind.reason.clone();
+            let reason = |kind: &paratick_core::observed::Kind| kind.reason.to_string();
             assert_eq!(by(vm, reason), by(live, reason), "{file}");
             // Causes, too, and what it was about; but for what only the host's handlers tell.
-            let all = |kind: &paratick_core::observed::Kind| match kind.reason.as_str() {
+            let all = |kind: &paratick_core::observed::Kind| match &*kind.reason {
                 "interrupt" => "interrupt".to_string(),
                 _ => format!("{kind:?}"),
             };

@@ -7,7 +7,7 @@ use paratick_core::{
 use ratatui::{backend::TestBackend, Terminal};
 
 fn exits(vcpu: u32, cause: Cause, reason: &str, about: Option<&str>, count: u64, ns: u64) -> Exits {
-    let kind = Kind { cause, reason: reason.into(), about: about.map(String::from) };
+    let kind = Kind { cause, reason: reason.into(), about: about.map(Into::into) };
     let spent = Spent {
         count,
         kvm_ns: ns,

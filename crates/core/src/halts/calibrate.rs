@@ -27,7 +27,7 @@ mod tests {
     fn recorded(halts: Vec<Halt>) -> Halts {
         let (side, rule) = (Side::Host, None);
         let vcpu = VcpuHalts { side, rule, halts, ..VcpuHalts::default() };
-        Halts { window_ns: 1_000_000, vcpus: vec![vcpu] }
+        Halts { window_ns: 1_000_000, vcpus: vec![vcpu], ..Halts::default() }
     }
 
     #[test]

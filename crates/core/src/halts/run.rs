@@ -81,6 +81,7 @@ mod tests {
                 ),
                 vcpu(Side::Host, vec![halt(20, None, Waker::Timer)]),
             ],
+            ..Halts::default()
         };
         let run = RunHalts::of(&halts);
         assert_eq!(run.wakers, BTreeMap::from([(Waker::Timer, 2), (Waker::Ipi, 1)]));

@@ -78,5 +78,5 @@ pub fn vcpu(side: Side, halts: Vec<Halt>) -> VcpuHalts {
 
 pub fn recording(side: Side, lengths: &[u64]) -> Halts {
     let window_ns = lengths.iter().sum();
-    Halts { window_ns, vcpus: vec![vcpu(side, halts(lengths))] }
+    Halts { window_ns, vcpus: vec![vcpu(side, halts(lengths))], ..Halts::default() }
 }

@@ -16,7 +16,7 @@ fn vcpu(process: u32, us: f64, maximum: Maximum) -> VcpuHalts {
 /// Short halts that are worth polling for, and longer ones that are not.
 fn opposite(second: Maximum) -> Halts {
     let vcpus = vec![vcpu(7, 20.0, Maximum::Module), vcpu(8, 150.0, second)];
-    Halts { window_ns: 200_000_000, vcpus }
+    Halts { window_ns: 200_000_000, vcpus, ..Halts::default() }
 }
 
 fn found(halts: &Halts) -> Vec<Vm> {

@@ -50,6 +50,8 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
         offload: None,
         vmm_end_unknown: false,
         audit: Some(audit),
+        names: Default::default(),
+        least_ns: 0,
         absences,
     };
     (GuestNoise { clock: clock(), begin_ns: 0, end_ns: SECOND, program: None, gaps }, host)

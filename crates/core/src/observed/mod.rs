@@ -12,16 +12,16 @@ pub use would::{Spares, Would};
 
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// What an exit was.
+/// What an exit was.  Thousands of counts share a few texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kind {
     pub cause: Cause,
     /// As KVM's tracepoint prints it.
-    pub reason: String,
+    pub reason: Arc<str>,
     /// What it was about, where more than the reason is known.
-    pub about: Option<String>,
+    pub about: Option<Arc<str>>,
 }
 
 impl Kind {

@@ -11,13 +11,12 @@ pub mod raw {
     include!(concat!(env!("OUT_DIR"), "/exits.rs"));
 }
 
-use crate::symbols::Symbols;
+use crate::symbols::function_name;
 use paratick_core::{
     cause::{About, Cause, Facts, Noted},
     reason::Isa,
 };
 use raw::{Arguments, Key, Thread};
-use std::sync::OnceLock;
 
 // SAFETY: bpf/native.c has these signatures; the structs are made of the header that it includes,
 // and no pointer is kept.
@@ -97,18 +96,9 @@ pub fn explain(isa: u32, code: u32, detail: u64, facts: u32) -> Explained {
     let noted = Noted { isa: Isa::of(isa), code, detail, facts: Facts(facts) };
     let about = noted.about().map(|about| match about {
         About::Text(text) => text,
-        About::Function(address) => function(address),
+        About::Function(address) => function_name(address),
     });
     Explained { cause: noted.cause(), reason: noted.reason(), about }
-}
-
-/// The name of a function of this kernel, or its address.
-fn function(address: u64) -> String {
-    static SYMBOLS: OnceLock<Option<Symbols>> = OnceLock::new();
-    match SYMBOLS.get_or_init(|| Symbols::read().ok()) {
-        Some(symbols) => symbols.name(address),
-        None => format!("{address:#x}"),
-    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,12 @@ fn wake(kind: u32, at_ns: u64) -> Wake {
     Wake { kind, at_ns, ..unsafe { std::mem::zeroed() } }
 }
 
+fn none() -> Symbols {
+    Symbols::parse(&b""[..]).unwrap()
+}
+
 fn timers(records: &[Wake]) -> Vec<Timer> {
-    let symbols = Symbols::parse("ffffffff81000000 t mine\n");
+    let symbols = Symbols::parse(&b"ffffffff81000000 t mine\n"[..]).unwrap();
     let timer = |event: Event| match event.what {
         What::Expiry { timer, .. } => timer,
         other => panic!("{other:?}"),
@@ -56,7 +60,7 @@ fn lateness_is_in_jiffies_of_the_wheel_and_else_in_ns() {
             What::Expiry { late, .. } => late,
             other => panic!("{other:?}"),
         };
-        gather(records, &Starts::new(), &Symbols::parse("")).into_iter().map(of).collect()
+        gather(records, &Starts::new(), &none()).into_iter().map(of).collect()
     };
     // 250 jiffies a second.
     let begin = wheel(0, 1_000, 999);
@@ -76,7 +80,7 @@ fn a_cpu_that_polls_and_then_halts_became_idle_once() {
     let idle = |at_ns, cpu, state| Wake { cpu, number: state, ..wake(WAKE_IDLE, at_ns) };
     let irq = |at_ns| wake(WAKE_IRQ, at_ns);
     let of = |records: &[Wake]| -> Vec<(u32, u64)> {
-        let events = gather(records, &Starts::new(), &Symbols::parse(""));
+        let events = gather(records, &Starts::new(), &none());
         let idle = events.iter().filter(|event| event.what == What::Idle);
         idle.map(|event| (event.cpu, event.at_ns)).collect()
     };
@@ -116,7 +120,7 @@ fn workers_of_the_kernel_are_one_and_the_idle_task_is_nobody() {
 fn a_timer_that_is_set_on_another_cpu_is_due_there_when_its_bucket_is() {
     let set = Wake { flags: 3, expires: 1_010, bucket: 1_016, now: 1_000, ..wake(WAKE_SET, 7) };
     let told = |records: &[Wake]| {
-        let found = gather(records, &Starts::new(), &Symbols::parse(""));
+        let found = gather(records, &Starts::new(), &none());
         let set = |event: &&Event| matches!(event.what, What::Set { .. });
         found.iter().find(set).map(|event| event.what.clone())
     };
@@ -131,7 +135,7 @@ fn a_timer_that_is_set_on_another_cpu_is_due_there_when_its_bucket_is() {
 
 #[test]
 fn a_timer_that_is_not_pinned_may_expire_on_another_cpu_than_its_own() {
-    let found = |one| match gather(&[one], &Starts::new(), &Symbols::parse(""))[0].what {
+    let found = |one| match gather(&[one], &Starts::new(), &none())[0].what {
         What::Expiry { wheel, .. } => wheel,
         ref other => panic!("{other:?}"),
     };
@@ -147,17 +151,16 @@ fn a_timer_that_is_not_pinned_may_expire_on_another_cpu_than_its_own() {
 #[test]
 fn events_are_in_the_order_of_time() {
     let tick = |at_ns, cpu| Wake { cpu, number: WAKE_IRQ_TICK, ..wake(WAKE_IRQ, at_ns) };
-    let found = gather(&[tick(5, 0), tick(3, 1)], &Starts::new(), &Symbols::parse(""));
+    let found = gather(&[tick(5, 0), tick(3, 1)], &Starts::new(), &none());
     let expected = |cpu, at_ns| Event { cpu, at_ns, what: What::Irq { irq: Irq::Tick } };
     assert_eq!(found, [expected(1, 3), expected(0, 5)]);
 }
 
 #[test]
 fn who_starts_a_timer_is_the_first_that_is_no_helper() {
-    let symbols = Symbols::parse(
-        "100 t __hrtimer_run_queues\n200 T schedule_timeout\n300 T kcompactd\n\
-         400 t enqueue_hrtimer\n500 T __mod_timer.part.0\n600 t kthread\n",
-    );
+    let symbols: &[u8] = b"100 t __hrtimer_run_queues\n200 T schedule_timeout\n300 T kcompactd\n\
+         400 t enqueue_hrtimer\n500 T __mod_timer.part.0\n600 t kthread\n";
+    let symbols = Symbols::parse(symbols).unwrap();
     let found = |calls: &[u64]| start(calls, &symbols);
     assert_eq!(found(&[0x510, 0x2ff, 0x310, 0x610]), Some("kcompactd".into()));
     // A call may be the last thing that a function does: it returns to where the next begins.

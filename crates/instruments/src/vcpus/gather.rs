@@ -9,30 +9,45 @@ use paratick_core::observed::{self, Counted, Exits, Spent};
 use std::collections::BTreeMap;
 
 /// The vCPUs' threads, and then their counts: in this order.
+#[derive(Default)]
 pub struct Snapshot {
-    pub threads: Vec<Vcpu>,
-    pub counts: Vec<(raw::Kind, raw::Spent)>,
+    threads: Vec<Vcpu>,
     pub lost: BTreeMap<u32, u64>,
-    pub now_ns: u64,
+    now_ns: u64,
+    /// So far.
+    vms: BTreeMap<u32, Counted>,
+    /// Exits, by threads.
+    ended: BTreeMap<u32, u64>,
+    /// What was explained before: exits of all vCPUs are of a few kinds.
+    explained: BTreeMap<(u32, u32, u64, u32), observed::Kind>,
 }
 
 impl Snapshot {
-    /// By the process of each VM.
-    pub fn gather(&self) -> BTreeMap<u32, Counted> {
-        let mut vms: BTreeMap<u32, Counted> = BTreeMap::new();
-        let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
-        for (kind, spent) in &self.counts {
-            *ended.entry(kind.thread).or_default() += spent.count;
-            let vm = vms.entry(kind.tgid).or_default();
-            vm.last_ns = vm.last_ns.max(spent.last_ns);
-            vm.exits.push(exits(kind, of(spent)));
-        }
-        for thread in &self.threads {
-            let ended = ended.get(&thread.thread).copied().unwrap_or(0) + thread.lost;
+    pub fn new(threads: Vec<Vcpu>, lost: BTreeMap<u32, u64>, now_ns: u64) -> Snapshot {
+        Snapshot { threads, lost, now_ns, ..Snapshot::default() }
+    }
+
+    /// One count after the other: all of them at once take as much memory again.
+    pub fn add(&mut self, kind: &raw::Kind, spent: &raw::Spent) {
+        *self.ended.entry(kind.thread).or_default() += spent.count;
+        let vm = self.vms.entry(kind.tgid).or_default();
+        vm.last_ns = vm.last_ns.max(spent.last_ns);
+        let explained = explained(&mut self.explained, kind);
+        vm.exits.push(Exits { vcpu: kind.vcpu, kind: explained, spent: of(spent) });
+    }
+
+    /// By the process of each VM.  `known` are the kinds that have counts.
+    pub fn gather(mut self, known: impl Fn(&raw::Kind) -> bool) -> BTreeMap<u32, Counted> {
+        let mut vms = std::mem::take(&mut self.vms);
+        for thread in &std::mem::take(&mut self.threads) {
+            let ended = self.ended.get(&thread.thread).copied().unwrap_or(0) + thread.lost;
             // If it has ended since, it is among the counts, which were read later.
             if thread.state != IN_GUEST && ended < thread.exits {
-                let kind = self.kind(thread);
-                vms.entry(kind.tgid).or_default().exits.push(exits(&kind, self.open(thread)));
+                let kind = kind(thread, &known);
+                let (vcpu, spent) = (kind.vcpu, self.open(thread));
+                let explained = explained(&mut self.explained, &kind);
+                let vm = vms.entry(kind.tgid).or_default();
+                vm.exits.push(Exits { vcpu, kind: explained, spent });
             }
         }
         vms.values_mut().for_each(|vm| sum_of_same(&mut vm.exits));
@@ -42,24 +57,6 @@ impl Snapshot {
             }
         }
         vms
-    }
-
-    /// Where the exit of a thread will be counted.
-    fn kind(&self, thread: &Vcpu) -> raw::Kind {
-        let kind = raw::Kind {
-            thread: thread.thread,
-            tgid: thread.absence.tgid,
-            vcpu: thread.absence.vcpu,
-            isa: thread.noted.isa,
-            reason: thread.noted.reason,
-            facts: thread.noted.facts,
-            detail: thread.noted.detail,
-        };
-        let full = thread.kinds >= KINDS_OF_ONE && kind.detail != 0;
-        match full && !self.counts.iter().any(|(known, _)| *known == kind) {
-            true => raw::Kind { facts: FACT_MANY, detail: 0, ..kind },
-            false => kind,
-        }
     }
 
     /// An exit that has not ended, as far as it has come.
@@ -79,10 +76,35 @@ impl Snapshot {
     }
 }
 
-fn exits(kind: &raw::Kind, spent: Spent) -> Exits {
-    let explained = explain(kind.isa, kind.reason, kind.detail, kind.facts);
-    let (cause, reason, about) = (explained.cause, explained.reason, explained.about);
-    Exits { vcpu: kind.vcpu, kind: observed::Kind { cause, reason, about }, spent }
+/// Where the exit of a thread will be counted.
+fn kind(thread: &Vcpu, known: impl Fn(&raw::Kind) -> bool) -> raw::Kind {
+    let kind = raw::Kind {
+        thread: thread.thread,
+        tgid: thread.absence.tgid,
+        vcpu: thread.absence.vcpu,
+        isa: thread.noted.isa,
+        reason: thread.noted.reason,
+        facts: thread.noted.facts,
+        detail: thread.noted.detail,
+    };
+    let full = thread.kinds >= KINDS_OF_ONE && kind.detail != 0;
+    match full && !known(&kind) {
+        true => raw::Kind { facts: FACT_MANY, detail: 0, ..kind },
+        false => kind,
+    }
+}
+
+fn explained(
+    before: &mut BTreeMap<(u32, u32, u64, u32), observed::Kind>,
+    kind: &raw::Kind,
+) -> observed::Kind {
+    let raw::Kind { isa, reason, detail, facts, .. } = *kind;
+    let told = before.entry((isa, reason, detail, facts)).or_insert_with(|| {
+        let told = explain(isa, reason, detail, facts);
+        let about = told.about.map(Into::into);
+        observed::Kind { cause: told.cause, reason: told.reason.into(), about }
+    });
+    told.clone()
 }
 
 /// Some kinds are named alike, and a vCPU may have had several threads.

@@ -87,12 +87,15 @@ impl Instrument for VcpuCounter {
         // In this order: see [`Snapshot`].
         let threads = self.threads()?;
         self.kinds.update(&self.programs, "kinds", [KINDS_ADDED])?;
-        let counts = self.at(&self.kinds.entries, "counts", PLACES_OF_COUNTS)?;
-        let snapshot = Snapshot { threads, counts, lost: self.lost()?, now_ns };
+        let lost = self.lost()?;
+        let lost_of_none = lost.get(&0).copied().unwrap_or(0);
+        let mut snapshot = Snapshot::new(threads, lost, now_ns);
+        let places = &self.kinds.entries;
+        self.at(places, "counts", PLACES_OF_COUNTS, |kind, spent| snapshot.add(kind, spent))?;
         let missed = bpf::missed(&self.programs.ebpf, "kvm_exit")?;
         Ok(Reading {
-            vms: snapshot.gather(),
-            lost: snapshot.lost.get(&0).copied().unwrap_or(0) + missed,
+            vms: snapshot.gather(|kind| places.iter().any(|(known, _)| known == kind)),
+            lost: lost_of_none + missed,
             now_ns,
             vmm_end_unknown: !self.programs.sees_run,
         })
@@ -139,7 +142,8 @@ impl VcpuCounter {
         let (running, again): (BTreeSet<u32>, BTreeSet<u32>) =
             running.map(|one| (one.thread, one.absence.tgid)).unzip();
         places.retain(|(kind, _)| ended.contains(&kind.tgid) && !running.contains(&kind.thread));
-        let counts = self.at(&places, "counts", PLACES_OF_COUNTS)?;
+        let mut snapshot = Snapshot::default();
+        self.at(&places, "counts", PLACES_OF_COUNTS, |kind, spent| snapshot.add(kind, spent))?;
         let mut lost = self.lost()?;
         lost.retain(|vm, _| ended.contains(vm) && !again.contains(vm));
         (self.kinds.as_of, self.lost.as_of) = (None, None);
@@ -148,35 +152,39 @@ impl VcpuCounter {
         let mut left: Stack<_, u32> = Stack::try_from(left)?;
         places.iter().try_for_each(|(_, place)| left.push(place, 0))?;
         self.remove::<u32, u64>("vms", lost.keys())?;
-        Ok(Snapshot { threads: Vec::new(), counts, lost, now_ns: 0 }.gather())
+        snapshot.lost = lost;
+        Ok(snapshot.gather(|_| true))
     }
 
     fn threads(&mut self) -> Result<Vec<Vcpu>> {
         self.threads.update(&self.programs, "threads", [THREADS_ADDED, THREADS_LEFT])?;
-        let threads: Vec<(u32, Vcpu)> = self.at(&self.threads.entries, "vcpus", PLACES_OF_VCPUS)?;
-        // A place may be another thread's by now.
-        let is_its = |(pid, vcpu): (u32, Vcpu)| (vcpu.id as u32 == pid).then_some(vcpu);
-        Ok(threads.into_iter().filter_map(is_its).collect())
+        let mut threads = Vec::with_capacity(self.threads.entries.len());
+        self.at(&self.threads.entries, "vcpus", PLACES_OF_VCPUS, |pid: &u32, vcpu: &Vcpu| {
+            // A place may be another thread's by now.
+            if vcpu.id as u32 == *pid {
+                threads.push(*vcpu);
+            }
+        })?;
+        Ok(threads)
     }
 
-    /// What the array `values` has at each place; they are in order.
+    /// Shows what the array `values` has at each place; they are in order.
     fn at<K: Pod, V: Pod>(
         &self,
         places: &[(K, u32)],
         values: &str,
         which: u32,
-    ) -> Result<Vec<(K, V)>> {
+        mut see: impl FnMut(&K, &V),
+    ) -> Result<()> {
         let mut wanted = places.iter().peekable();
-        let mut found = Vec::with_capacity(places.len());
         // The first place is none.
         let used = 1 + given(&self.programs, which)?;
         elements(&self.programs.ebpf, values, used, |first, values: &[V]| {
             let end = first + values.len();
             while let Some((key, place)) = wanted.next_if(|(_, place)| (*place as usize) < end) {
-                found.push((*key, values[*place as usize - first]));
+                see(key, &values[*place as usize - first]);
             }
-        })?;
-        Ok(found)
+        })
     }
 
     fn remove<'a, K: Pod + 'a, V: Pod>(

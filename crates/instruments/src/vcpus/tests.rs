@@ -34,13 +34,10 @@ fn thread(exits: u64, state: u32) -> Vcpu {
 }
 
 fn gather(threads: &[Vcpu], counts: &[(Kind, Spent)]) -> Counted {
-    let snapshot = Snapshot {
-        threads: threads.to_vec(),
-        counts: counts.to_vec(),
-        lost: BTreeMap::from([(0, 9), (7, 2)]),
-        now_ns: 1_200,
-    };
-    snapshot.gather().remove(&7).unwrap()
+    let mut snapshot = Snapshot::new(threads.to_vec(), BTreeMap::from([(0, 9), (7, 2)]), 1_200);
+    counts.iter().for_each(|(kind, spent)| snapshot.add(kind, spent));
+    let known = |kind: &Kind| counts.iter().any(|(known, _)| known == kind);
+    snapshot.gather(known).remove(&7).unwrap()
 }
 
 fn count(counted: &Counted, cause: Cause) -> u64 {

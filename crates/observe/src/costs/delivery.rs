@@ -121,12 +121,12 @@ impl Seen {
 fn is_spared(exits: &Exits) -> bool {
     let about = exits.kind.about.as_deref();
     let apic = matches!(about, Some("X2APIC_EOI" | "APIC, EOI" | "X2APIC_ICR" | "APIC, ICR"));
-    let window = ["vintr", "INTERRUPT_WINDOW"].contains(&exits.kind.reason.as_str());
+    let window = ["vintr", "INTERRUPT_WINDOW"].contains(&&*exits.kind.reason);
     apic && matches!(exits.kind.cause, Cause::Eoi | Cause::Ipi) && !is_of_it(exits) || window
 }
 
 /// An exit that only AVIC or APICv makes.
 fn is_of_it(exits: &Exits) -> bool {
-    let reason = exits.kind.reason.as_str();
+    let reason = &*exits.kind.reason;
     reason.starts_with("avic_") || ["EOI_INDUCED", "APIC_WRITE"].contains(&reason)
 }

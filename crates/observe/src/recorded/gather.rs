@@ -180,9 +180,8 @@ impl Gather<'_> {
             let kind = match what {
                 Some((isa, reason, detail, facts)) => {
                     let explained = explain(isa, reason, detail, facts);
-                    let (cause, reason, about) =
-                        (explained.cause, explained.reason, explained.about);
-                    Kind { cause, reason, about }
+                    let about = explained.about.map(Into::into);
+                    Kind { cause: explained.cause, reason: explained.reason.into(), about }
                 }
                 None => {
                     let reason = "a record that cannot be read".into();

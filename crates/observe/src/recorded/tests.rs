@@ -145,7 +145,7 @@ fn a_real_file_has_the_exits_that_the_vm_made() {
     assert_eq!(seen.vms.len(), 1);
     let vm = &seen.vms[0];
     let of = |reason: &str| {
-        let these = vm.exits.iter().filter(|one| one.kind.reason == reason);
+        let these = vm.exits.iter().filter(|one| &*one.kind.reason == reason);
         these.map(|one| one.spent.count).sum::<u64>()
     };
     assert_eq!((of("cpuid"), of("io"), of("hlt")), (20, 20, 1), "{vm:?}");
