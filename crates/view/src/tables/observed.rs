@@ -175,7 +175,7 @@ mod tests {
     };
 
     fn exits(vcpu: u32, cause: Cause, reason: &str, about: Option<&str>, spent: Spent) -> Exits {
-        let about = about.map(String::from);
+        let about = about.map(Into::into);
         Exits { vcpu, kind: Kind { cause, reason: reason.into(), about }, spent }
     }
 
