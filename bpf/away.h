@@ -211,26 +211,10 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid, __u32 isa)
 	return place;
 }
 
-SEC("tracepoint/kvm/kvm_exit")
-int kvm_exit(void *ctx)
+static __always_inline void begin(struct vcpu *vcpu)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	struct vcpu *vcpu = this_vcpu();
-	struct absence *absence;
+	struct absence *absence = &vcpu->absence;
 
-	if (!vcpu || vcpu->id != id) {
-		vcpu = at(meet(id, id >> 32, field_u32(ctx, exit_isa_at)));
-		if (!vcpu) {
-			lose(id >> 32);
-			return RECORD_TOO;
-		}
-	}
-	/* For an interrupt, and for readers, the guest runs until all is noted. */
-	if (vcpu->state != IN_GUEST) {
-		exit_is_left(vcpu);
-		*(volatile __u32 *)&vcpu->state = IN_GUEST;
-	}
-	absence = &vcpu->absence;
 	absence->began_ns = bpf_ktime_get_ns();
 	vcpu->since_ns = absence->began_ns;
 	absence->kvm_ns = 0;
@@ -245,12 +229,82 @@ int kvm_exit(void *ctx)
 		absence->taker = 0;
 		absence->flags = 0;
 	}
-	absence->vcpu = field_u32(ctx, exit_vcpu_at);
-	note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
+}
+
+/*
+ * On AMD, KVM before Linux 6.12 tells of an exit when interrupts have been on
+ * for a while: after the handler of the one that it was for, and perhaps after
+ * other tasks. A handler or a switch means that the guest has been left, and
+ * both are of the exit that KVM tells of next.
+ */
+static __always_inline void begin_early(struct vcpu *vcpu)
+{
+	struct thread *noted = &vcpu->noted;
+
+	/* No thread's, or in the middle of something. */
+	if (!vcpu->id || vcpu->busy)
+		return;
+	begin(vcpu);
+	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
+	noted->detail = 0;
+	noted->facts = 0;
+	noted->wait = 1;
+	noted->in_timer = 0;
+	vcpu->early = 1;
+	vcpu->late = 1;
+	*(volatile __u32 *)&vcpu->state = IN_KVM;
+}
+
+/* What KVM tells; of an interrupt, what its handler told may be known already. */
+static __always_inline void note_late(struct vcpu *vcpu, __u32 reason, void *ctx)
+{
+	struct thread *noted = &vcpu->noted;
+	__u64 detail = noted->detail;
+	__u32 facts = noted->facts;
+
+	note_exit(noted, reason, ctx);
+	if (!noted->wait)
+		return;
+	/* Whoever comes now is of no exit. */
+	noted->wait = 0;
+	if (vcpu->early) {
+		noted->detail = detail;
+		noted->facts = facts;
+	}
+}
+
+SEC("tracepoint/kvm/kvm_exit")
+int kvm_exit(void *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct vcpu *vcpu = this_vcpu();
+
+	if (!vcpu || vcpu->id != id) {
+		vcpu = at(meet(id, id >> 32, field_u32(ctx, exit_isa_at)));
+		if (!vcpu) {
+			lose(id >> 32);
+			return RECORD_TOO;
+		}
+	}
+	/* For readers the guest runs until all is noted, and nothing may begin early. */
+	if (vcpu->state != IN_GUEST && !vcpu->early) {
+		exit_is_left(vcpu);
+		*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	}
+	*(volatile __u32 *)&vcpu->busy = 1;
+	if (!vcpu->early)
+		begin(vcpu);
+	vcpu->absence.vcpu = field_u32(ctx, exit_vcpu_at);
+	if (vcpu->late)
+		note_late(vcpu, field_u32(ctx, exit_reason_at), ctx);
+	else
+		note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
 	exit_begins(vcpu);
+	vcpu->early = 0;
 	vcpu->exits++;
 	asm volatile("" : : : "memory");
 	*(volatile __u32 *)&vcpu->state = IN_KVM;
+	*(volatile __u32 *)&vcpu->busy = 0;
 	return RECORD_TOO;
 }
 
@@ -263,6 +317,12 @@ int kvm_entry(void *ctx)
 	/* A thread's first entry that is seen ends nothing. */
 	if (!vcpu || vcpu->state == IN_GUEST)
 		return 0;
+	/* What begins early and is told of by nobody was no exit. */
+	if (vcpu->early) {
+		vcpu->early = 0;
+		*(volatile __u32 *)&vcpu->state = IN_GUEST;
+		return 0;
+	}
 	/* An interrupt from now on changes nothing. */
 	*(volatile __u32 *)&vcpu->busy = 1;
 	if (*(volatile __u32 *)&vcpu->changed) {
@@ -293,7 +353,7 @@ static __always_inline int leave(__u32 pid)
 
 	if (!vcpu)
 		return 0;
-	if (vcpu->state != IN_GUEST)
+	if (vcpu->state != IN_GUEST && !vcpu->early)
 		exit_is_left(vcpu);
 	*here = NOWHERE;
 	bpf_map_delete_elem(&threads, &pid);
@@ -361,6 +421,8 @@ int sched_switch(void *ctx)
 	struct vcpu *vcpu;
 
 	vcpu = at(*here);
+	if (vcpu && vcpu->state == IN_GUEST)
+		begin_early(vcpu);
 	if (vcpu && vcpu->state != IN_GUEST) {
 		/* What an interrupt has interrupted is not switched before it ends. */
 		vcpu->depth = 0;
@@ -434,6 +496,8 @@ static __always_inline int handler(__u32 fact)
 {
 	struct vcpu *vcpu = this_vcpu();
 
+	if (vcpu && vcpu->state == IN_GUEST)
+		begin_early(vcpu);
 	if (vcpu && vcpu->state != IN_GUEST)
 		note_handler(&vcpu->noted, fact);
 	interrupt();

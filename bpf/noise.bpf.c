@@ -62,13 +62,16 @@ static __always_inline __u32 audited(void)
 
 static __always_inline void exit_begins(struct vcpu *vcpu)
 {
-	vcpu->absence.flags = 0;
+	struct absence *absence = &vcpu->absence;
+
+	absence->flags &= ~ABSENCE_AUDITED;
 	if (audited()) {
-		vcpu->absence.flags = ABSENCE_AUDITED;
+		absence->flags |= ABSENCE_AUDITED;
 		count(NOISE_AUDITED);
 	}
 	count(NOISE_EXITS);
-	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
+	if (!vcpu->early)
+		absence->exit_cpu = bpf_get_smp_processor_id();
 }
 
 static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)

@@ -79,6 +79,8 @@ struct vcpu {
 	__u32 busy;		/* its state changes: an interrupt now must not change it */
 	__u32 kinds;		/* of its exits, so far */
 	__u32 changed;		/* its state, since the exit: the absence is not all KVM's */
+	__u32 early;		/* an exit that KVM will tell of has begun; see away.h */
+	__u32 late;		/* … and so this KVM tells late */
 	struct recent recent[8];	/* RECENT */
 };
 
