@@ -4,12 +4,13 @@
 
 use crate::support::{
     busy_ticks, guest_on, host_for, host_spec, kernel, sh, stock, text, tools, world_switches,
-    Measured,
+    Measured, PATIENCE,
 };
+use paratick_bench::noise::NoiseRecorder;
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::cause::Cause;
 use paratick_machine::{guest::Guest, host::Host, snapshot};
-use std::path::PathBuf;
+use std::{path::PathBuf, thread};
 
 /// Rate of the tick of Debian's kernels and of the lab's.
 const HZ: u64 = 250;
@@ -88,6 +89,35 @@ fn every_exit_on_a_host_with_debians_6_1_is_counted() {
     let measured = busy_ticks(&host, &guest);
     assert_eq!(world_switches(&host), [[measured.exits]]);
     assert!((HZ * 9 / 10..HZ * 3 / 2).contains(&measured.causes[&Cause::Arm]));
+    end(host, guest);
+}
+
+/// The sensor knows which interrupt it was all the same, and that another task came before KVM told.
+#[test]
+fn on_a_host_that_tells_late_interrupts_and_steal_are_of_their_exits() {
+    let host = counting_host(stock("6.1").bzimage, true);
+    let guest = guest_on(&host, kernel(), 1, "tickless", &[]);
+    host.start::<NoiseRecorder>().unwrap();
+    // On the vCPU's pCPU, at times.
+    let beside =
+        sh("for n in 1 2 3 4 5; do timeout 0.05 taskset -c 1 sh -c 'while :; do :; done'; \
+                     sleep 0.15; done");
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| guest.exec(sh("timeout 2 sh -c 'while :; do :; done'")));
+        host.exec(beside.timeout(PATIENCE)).unwrap();
+        busy.join().unwrap().unwrap();
+    });
+    let seen = host.read::<NoiseRecorder>().unwrap();
+    let of = |cause: Cause| seen.absences.iter().filter(|one| one.cause == cause).count() as u64;
+    let [arm, expiry, tick] = [Cause::Arm, Cause::Expiry, Cause::HostTick].map(of);
+    let unknown = seen.absences.iter().filter(|one| one.words() == "interrupt");
+    let unknown = unknown.filter(|one| one.cause == Cause::Other).count() as u64;
+    let waited: u64 = seen.absences.iter().map(|one| one.waited_ns).sum();
+    println!("{arm} arms, {expiry} expiries, {tick} ticks, {unknown} others, {waited} ns of steal");
+    assert!(arm > HZ && expiry.abs_diff(arm) <= arm / 10, "{expiry} of {arm}");
+    assert!(tick > HZ && unknown * 100 <= expiry + tick, "{tick} {unknown}");
+    // It had the pCPU for a part of each 50 ms.
+    assert!((60_000_000..=260_000_000).contains(&waited), "{waited}");
     end(host, guest);
 }
 

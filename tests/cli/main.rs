@@ -20,6 +20,7 @@ mod kernel_stack;
 mod lab;
 mod model;
 mod noise;
+mod observe;
 mod outside;
 mod own_program;
 mod refusals;
