@@ -12,7 +12,7 @@ use paratick_core::{
     stats::{self, compare, Observation, Verdict},
 };
 use paratick_view::{
-    change::{geometric_mean, Change, Metric, Versus, BASELINES, OURS, PAPERS},
+    change::{geometric_mean, Change, Metric, Versus, BASELINES, OURS, PAPERS, TICKLESS},
     number::{self, NARROW_SPACE, NO_BREAK, SPACE},
     paper,
 };
@@ -348,6 +348,20 @@ pub fn latencies() -> String {
     let head = "| a request takes | | exits | fio's throughput | work per CPU time |\n\
                 |---|---|---|---|---|";
     kept::same_origin(&files).below(table(head, rows))
+}
+
+/// fio's averages in guests that poll, against those that do not.
+pub fn disk_polls() -> String {
+    let kept = kept("io-polls").expect("it is there");
+    let all = kept.workloads();
+    let figures = [Figure::OF_IO[0], Figure::Fio, Figure::OF_IO[2]];
+    let rows = ["tickless+poll", "paratick+nopoll", "paratick"].iter().map(|mode| {
+        let versus = Versus { mode: mode.parse().unwrap(), baseline: TICKLESS };
+        let of = figures.map(|figure| long(kept.average(&all, versus, figure)));
+        format!("| {mode} | {} |", of.join(" | "))
+    });
+    let head = "| | exits | fio's throughput | work per CPU time |\n|---|---|---|---|";
+    kept.below_command(table(head, rows))
 }
 
 /// Medians of any programs, in some modes.

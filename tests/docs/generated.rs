@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 63] = [
+const BLOCKS: [Block; 64] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -66,6 +66,7 @@ const BLOCKS: [Block; 63] = [
     ("balance-sockets", idle::balance_sockets),
     ("noise-times", noise::times),
     ("noise-claims", noise::claims),
+    ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),

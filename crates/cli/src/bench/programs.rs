@@ -53,6 +53,10 @@ pub struct Io {
     /// in the host's memory]
     #[arg(long, value_name = "TIME", value_parser = latency)]
     disk_latency: Option<Nanos>,
+    /// Let CPUs of an emulated host that are busy at the same time share virtual time, as if they
+    /// ran in parallel: for guests that poll
+    #[arg(long)]
+    parallel_clock: bool,
     #[command(flatten)]
     scale: Scale,
     #[command(flatten)]
@@ -122,6 +126,7 @@ pub fn io(options: Io) -> Result<ExitCode> {
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let mut set = sets::io(tests, disk, options.scale.get());
     set.plan.disk_latency_ns = options.disk_latency.map(|latency| latency.0);
+    set.parallel_clock = options.parallel_clock;
     Bench::new(options.common, "io", vec![set], Written::File)?.run()
 }
 
