@@ -211,7 +211,7 @@ static __noinline __u32 meet(__u32 pid, __u32 tgid, __u32 isa)
 	return place;
 }
 
-static __always_inline void begin(struct vcpu *vcpu)
+static __always_inline void absence_begins(struct vcpu *vcpu)
 {
 	struct absence *absence = &vcpu->absence;
 
@@ -244,7 +244,7 @@ static __always_inline void begin_early(struct vcpu *vcpu)
 	/* No thread's, or in the middle of something. */
 	if (!vcpu->id || vcpu->busy)
 		return;
-	begin(vcpu);
+	absence_begins(vcpu);
 	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
 	noted->detail = 0;
 	noted->facts = 0;
@@ -292,8 +292,8 @@ int kvm_exit(void *ctx)
 		*(volatile __u32 *)&vcpu->state = IN_GUEST;
 	}
 	*(volatile __u32 *)&vcpu->busy = 1;
-	if (!vcpu->early)
-		begin(vcpu);
+	if (!*(volatile __u32 *)&vcpu->early)
+		absence_begins(vcpu);
 	vcpu->absence.vcpu = field_u32(ctx, exit_vcpu_at);
 	if (vcpu->late)
 		note_late(vcpu, field_u32(ctx, exit_reason_at), ctx);

@@ -249,6 +249,57 @@ static void an_interrupt_while_an_exit_is_noted_breaks_no_sum(void)
 	assert(spent.count == 1 && spent.kvm_ns == 100 && parts(&spent) == 100);
 }
 
+/* It is of the exit that KVM tells of next, as is who had the CPU before that. */
+static void what_comes_before_an_exit_is_told_of_is_the_exit_s(void)
+{
+	struct spent spent;
+	__u32 i;
+
+	begin();
+	be(10, 11);
+	exits(0, CPUID, 0);
+	now_ns += 5;
+	enters();
+	for (i = 1; i <= 2; i++) {
+		now_ns += 10000;
+		ticks();
+		now_ns += 20;
+		switched(20, 21, 0);
+		now_ns += 400;
+		switched(10, 11, 0);
+		now_ns += 3;
+		exits(0, SVM_INTR, 0);
+		assert(vcpu_of(11)->noted.facts == FACT_TIMER && !vcpu_of(11)->noted.wait);
+		now_ns += 7;
+		enters();
+		spent = counted(10, 0, SVM_INTR);
+		assert(spent.count == i && spent.kvm_ns == 30 * i);
+		assert(spent.interrupted_ns == 70 * i && spent.waited_ns == 400 * i);
+	}
+	assert(vcpu_of(11)->exits == 3);
+	/* Of another exit an interrupt says nothing, but takes time. */
+	now_ns += 10000;
+	ticks();
+	exits(0, HLT, 0);
+	assert(!vcpu_of(11)->noted.facts);
+	now_ns += 9;
+	enters();
+	spent = counted(10, 0, HLT);
+	assert(spent.count == 1 && spent.kvm_ns == 9 && spent.interrupted_ns == 70);
+	/* An interrupt whose handler nobody told of is none that comes later. */
+	exits(0, SVM_INTR, 0);
+	ticks();
+	assert(!vcpu_of(11)->noted.facts);
+	enters();
+	/* What is told of by nobody was no exit. */
+	ticks();
+	enters();
+	ticks();
+	sched_process_exit(NULL);
+	spent = counted(10, ~0u, 0);
+	assert(spent.count == 5 && !lost(10) && !lost(0));
+}
+
 /* The clock is read as the guest is entered. */
 static void so_does_none_while_an_entry_is(void)
 {
@@ -500,6 +551,7 @@ int main(void)
 	RUN(an_unseen_switch_leaves_others_alone);
 	RUN(a_clock_that_goes_back_costs_nothing);
 	RUN(an_interrupt_while_an_exit_is_noted_breaks_no_sum);
+	RUN(what_comes_before_an_exit_is_told_of_is_the_exit_s);
 	RUN(so_does_none_while_an_entry_is);
 	RUN(an_exit_that_changes_its_cpu_leaves_nothing_to_the_next);
 	RUN(more_kinds_than_there_is_room_for_are_lost_and_told);
