@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab idle`.
 
-use super::{report::Report, shown::Shown};
+use super::shown::Shown;
 use crate::{
     errors::usage,
     input,
@@ -57,12 +57,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.save {
         input::keep(file, &recorded)?;
     }
-    let mut report = Report::of(&recorded, &args.shown);
+    let mut report = args.shown.report(&recorded);
     if args.confirm {
         let slack = report.saving.as_ref().map(|saving| (&saving.processes, saving.slack_ns));
         let knobs = &args.shown.knobs;
         let again = progress::during(|events| args.record(sides, slack, knobs, events))?;
-        let counted = Report::of(&again, &args.shown);
+        let counted = args.shown.report(&again);
         if let (Some(trial), Some(counted)) = (&mut report.trial, &counted.trial) {
             trial.counted_exits = Some(counted.exits);
         }

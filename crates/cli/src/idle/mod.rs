@@ -18,7 +18,6 @@ use paratick_bench::{
     wakeups::{record_here, Recorded},
 };
 use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
-use report::Report;
 use shown::Shown;
 use std::{
     path::{Path, PathBuf},
@@ -73,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
             _ => args.vms.refuse("with the recording of one guest")?,
         }
-        args.shown.show(&Report::of(&recorded, &args.shown))?;
+        args.shown.show(&args.shown.report(&recorded))?;
         return Ok(ExitCode::SUCCESS);
     }
     let sides = args.role.sides();
@@ -90,7 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let recorded = args.record(sides, args.time.unwrap_or(TIME), &leaving)?;
     check_ran(recorded.host.as_ref())?;
-    args.shown.show(&Report::of(&recorded, &args.shown))?;
+    args.shown.show(&args.shown.report(&recorded))?;
     args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded))?;
     Ok(leaving.code())
 }
@@ -137,7 +136,7 @@ impl Args {
             }
             let recorded = self.record(sides, left.min(WINDOW), leaving)?;
             clear_terminal();
-            self.shown.show(&Report::of(&recorded, &self.shown))?;
+            self.shown.show(&self.shown.report(&recorded))?;
         }
     }
 }

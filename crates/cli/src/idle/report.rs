@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick idle` prints of a recording.
 
-use super::shown::Shown;
 use paratick_bench::wakeups::Recorded;
 use paratick_core::{
     noise::Absence,
     wakeups::{
-        advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, Lateness,
+        advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, Knob, Lateness,
         Offender, Round, Saving, Summary, Trial,
     },
 };
@@ -41,7 +40,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub fn of<'a>(recorded: &'a Recorded, shown: &Shown) -> Report<'a> {
+    pub fn of<'a>(recorded: &'a Recorded, slack: Option<u64>, knobs: &[Knob]) -> Report<'a> {
         let host = recorded.host.as_ref();
         let Some(guest) = &recorded.guest else {
             let clock = host.map(|host| host.clock);
@@ -67,10 +66,10 @@ impl Report<'_> {
             schema: SCHEMA,
             offenders: offenders(&rounds),
             lateness: lateness([guest]),
-            saving: shown.slack.map(|slack| with_slack(guest, &rounds, slack.0)),
+            saving: slack.map(|slack| with_slack(guest, &rounds, slack)),
             counted: None,
             advice: advice(&rounds),
-            trial: (!shown.knobs.is_empty()).then(|| Trial::predict(guest, &rounds, &shown.knobs)),
+            trial: (!knobs.is_empty()).then(|| Trial::predict(guest, &rounds, knobs)),
             rounds,
             absences: &[],
             names: None,

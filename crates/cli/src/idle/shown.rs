@@ -10,6 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use paratick_bench::wakeups::Recorded;
 use paratick_core::{units::Nanos, wakeups::Knob};
 use paratick_view::figure;
 use std::path::PathBuf;
@@ -52,6 +53,10 @@ impl Shown {
             )));
         }
         Ok(())
+    }
+
+    pub fn report<'a>(&self, recorded: &'a Recorded) -> Report<'a> {
+        Report::of(recorded, self.slack.map(|slack| slack.0), &self.knobs)
     }
 
     pub fn show(&self, report: &Report) -> Result<()> {
