@@ -92,7 +92,7 @@ fn every_exit_on_a_host_with_debians_6_1_is_counted() {
     end(host, guest);
 }
 
-/// The sensor knows which interrupt it was all the same, and that another task came before KVM told.
+/// The sensor knows which interrupt it was all the same, and who came before KVM told.
 #[test]
 fn on_a_host_that_tells_late_interrupts_and_steal_are_of_their_exits() {
     let host = counting_host(stock("6.1").bzimage, true);
