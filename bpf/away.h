@@ -267,6 +267,7 @@ static __always_inline void note_late(struct vcpu *vcpu, __u32 reason, void *ctx
 		return;
 	/* Whoever comes now is of no exit. */
 	noted->wait = 0;
+	vcpu->late = vcpu->early;
 	if (vcpu->early) {
 		noted->detail = detail;
 		noted->facts = facts;
@@ -289,6 +290,10 @@ int kvm_exit(void *ctx)
 	/* For readers the guest runs until all is noted, and nothing may begin early. */
 	if (vcpu->state != IN_GUEST && !vcpu->early) {
 		exit_is_left(vcpu);
+		*(volatile __u32 *)&vcpu->state = IN_GUEST;
+	} else if (vcpu->early && vcpu->state != IN_KVM) {
+		/* Switches were not seen: how long that took is not known. */
+		vcpu->early = 0;
 		*(volatile __u32 *)&vcpu->state = IN_GUEST;
 	}
 	*(volatile __u32 *)&vcpu->busy = 1;
@@ -498,7 +503,7 @@ static __always_inline int handler(__u32 fact)
 
 	if (vcpu && vcpu->state == IN_GUEST)
 		begin_early(vcpu);
-	if (vcpu && vcpu->state != IN_GUEST)
+	if (vcpu && vcpu->state != IN_GUEST && !vcpu->busy)
 		note_handler(&vcpu->noted, fact);
 	interrupt();
 	return 0;
@@ -527,6 +532,10 @@ HANDLER(irq_handler, FACT_DEVICE)
 SEC("raw_tracepoint/softirq_entry")
 int softirq_entry(void *ctx)
 {
+	struct vcpu *vcpu = this_vcpu();
+
+	if (vcpu && vcpu->state == IN_GUEST)
+		begin_early(vcpu);
 	interrupt();
 	return 0;
 }

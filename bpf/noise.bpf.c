@@ -74,13 +74,25 @@ static __always_inline void exit_begins(struct vcpu *vcpu)
 		absence->exit_cpu = bpf_get_smp_processor_id();
 }
 
+/* Neither sleep nor a poll for the end of a halt keeps a vCPU from anything. */
+static __always_inline __u64 kept_ns(const struct vcpu *vcpu)
+{
+	const struct absence *absence = &vcpu->absence;
+	__u32 reason = vcpu->noted.reason;
+	int halts = vcpu->noted.isa == ISA_SVM ?
+		    reason == SVM_HLT || reason == SVM_IDLE_HLT : reason == VMX_HLT;
+
+	if (halts)
+		return absence->waited_ns + absence->interrupted_ns;
+	return vcpu->since_ns - absence->began_ns - absence->blocked_ns;
+}
+
 static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)
 {
 	struct absence *absence = &vcpu->absence;
 	__u64 *least = slot(NOISE_LEAST);
 
-	if (least && *least &&
-	    vcpu->since_ns - absence->began_ns - absence->blocked_ns < *least)
+	if (least && *least && kept_ns(vcpu) < *least)
 		return;
 	absence->ended_ns = vcpu->since_ns;
 	absence->isa = vcpu->noted.isa;

@@ -48,7 +48,7 @@ enum {
 	NOISE_AUDITED,		/* exits in the audited window */
 	NOISE_OPEN,		/* whether that is open */
 	NOISE_WANTED,		/* what the next exit is to do with it, as below */
-	NOISE_LEAST,		/* ns; absences that are shorter, sleep apart, have no record */
+	NOISE_LEAST,		/* ns; absences that keep a vCPU from less have no record */
 	NOISE_STATE_SIZE,
 };
 

@@ -11,6 +11,8 @@
 #include "exits.h"
 
 #define SVM_INTR		0x060
+#define SVM_HLT			0x078
+#define SVM_IDLE_HLT		0x0a6
 #define SVM_IOIO		0x07b
 #define SVM_MSR			0x07c
 #define SVM_VMMCALL		0x081
@@ -19,6 +21,7 @@
 #define SVM_GUEST_MMIO_READ	0x80000001
 #define SVM_GUEST_MMIO_WRITE	0x80000002
 #define VMX_INTR		1
+#define VMX_HLT			12
 #define VMX_VMCALL		18
 #define VMX_IO			30
 #define VMX_MSR_READ		31

@@ -182,5 +182,7 @@ static __always_inline void exit_ends(struct vcpu *vcpu, int only_kvm)
 static __always_inline void exit_is_left(struct vcpu *vcpu)
 {
 	enter(vcpu, IN_GUEST);
+	*(volatile __u32 *)&vcpu->busy = 1;
 	exit_ends(vcpu, 0);
+	*(volatile __u32 *)&vcpu->busy = 0;
 }

@@ -291,13 +291,25 @@ static void what_comes_before_an_exit_is_told_of_is_the_exit_s(void)
 	ticks();
 	assert(!vcpu_of(11)->noted.facts);
 	enters();
+	/* It comes at once, so this KVM does not tell late. */
+	assert(!vcpu_of(11)->late);
+	/* Its thread's return was not seen: the time before is no part of it. */
+	ticks();
+	switched(0, 0, 1);
+	now_ns += 5000;
+	be(10, 11);
+	exits(0, CPUID, 0);
+	now_ns += 4;
+	enters();
+	spent = counted(10, 0, CPUID);
+	assert(spent.count == 2 && parts(&spent) == 5 + 4);
 	/* What is told of by nobody was no exit. */
 	ticks();
 	enters();
 	ticks();
 	sched_process_exit(NULL);
 	spent = counted(10, ~0u, 0);
-	assert(spent.count == 5 && !lost(10) && !lost(0));
+	assert(spent.count == 6 && !lost(10) && !lost(0));
 }
 
 /* The clock is read as the guest is entered. */

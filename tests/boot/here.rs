@@ -155,6 +155,9 @@ fn the_vms_of_a_machine_are_looked_at_one_by_one() {
                 assert!(waited * 10 > ns * 9 && one["taker"].is_string(), "{one}");
             }
         }
+        // None is so long, which is no failure.
+        let none = json("noise --for 1s --above 10s --vm mail");
+        assert_eq!(none["host"]["absences"].as_array().unwrap().len(), 0);
         // The others had no record, and were counted.
         assert!(long["host"]["exits"].as_u64().unwrap() > 3 * absences.len() as u64);
 
@@ -189,6 +192,12 @@ fn a_recording_that_is_interrupted_is_kept() {
         let (shown, again) = said.split_once("code 130\n").expect(&said);
         assert!(!shown.is_empty(), "{said}");
         assert_eq!(shown, again);
+        // Its reader went away: it is kept all the same.
+        let line = format!(
+            "HOME=/tmp {program} {verb} --for 1s --save /tmp/{verb}-2.json | head -c 1 >/dev/null; \
+             {program} {verb} --recording /tmp/{verb}-2.json"
+        );
+        assert_eq!(host.exec(sh(&line).timeout(PATIENCE)).unwrap().code, 0);
     }
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

@@ -95,8 +95,11 @@ impl Recorded {
     /// Leaves out exits of other vCPUs than these, by process and number.
     pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
         if let Some(host) = &mut self.host {
+            let losses = host.incomplete();
             host.only(has);
-            self.incomplete = host.incomplete();
+            if self.incomplete == losses {
+                self.incomplete = host.incomplete();
+            }
         }
     }
 
@@ -122,9 +125,9 @@ fn interrupted(error: anyhow::Error, recorded: Recorded) -> anyhow::Error {
     error.context(Interrupted(Recorded { incomplete, ..recorded }))
 }
 
-/// Fails where the vCPUs of this machine made no exit while it was recorded, or were not heard of.
+/// Fails where no vCPU of this machine made an exit while it was recorded, or none was heard of.
 pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
-    let Some(host) = host.filter(|host| host.absences.is_empty()) else { return Ok(()) };
+    let Some(host) = host.filter(|host| host.exits == 0) else { return Ok(()) };
     if let Some(exits) = host.exits_by_kvm.filter(|exits| *exits > 0) {
         bail!(
             "KVM counted {exits} exits, and its tracepoint kvm_exit told of none\n\
@@ -132,7 +135,7 @@ pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
         );
     }
     bail!(
-        "KVM told of no exit of such a VM while it was recorded\n\
+        "KVM told of no exit on this machine while it was recorded\n\
          hint: start one, or look longer with --for (of kvm_pvm none is told); in a VM, give \
          --side guest"
     );

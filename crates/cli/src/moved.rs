@@ -7,6 +7,7 @@ use paratick_core::shell::quote;
 /// What a command line that was right before is today, if that can be parsed.
 pub fn today<C: CommandFactory>(words: &[String]) -> Option<String> {
     let (verb, options) = match words {
+        [tune] if tune == "tune" => return Some("paratick halts".into()),
         [tune, halt_poll, options @ ..] if tune == "tune" && halt_poll == "halt-poll" => {
             ("halts", options)
         }

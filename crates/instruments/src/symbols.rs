@@ -4,17 +4,35 @@
 use anyhow::{bail, Context, Result};
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
-    sync::Mutex,
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Seek},
+    sync::{Mutex, MutexGuard, OnceLock},
 };
 
-/// Some 10 MB with a distribution's kernel: nobody keeps it whole.
+/// Some 10 MB with a distribution's kernel: nobody keeps it whole.  Who may see addresses is asked
+/// as it is opened, once: a service gives up its rights after that.
 fn kallsyms() -> Result<impl BufRead> {
-    let file = fs_err::File::open("/proc/kallsyms").context(
-        "addresses in this kernel are not known\n\
-         hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted",
-    )?;
-    Ok(BufReader::new(file))
+    static FILE: OnceLock<Mutex<File>> = OnceLock::new();
+    const WHY: &str = "addresses in this kernel are not known\n\
+                       hint: the kernel needs CONFIG_KALLSYMS, and /proc mounted";
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let file = File::open("/proc/kallsyms").context(WHY)?;
+            FILE.get_or_init(|| Mutex::new(file))
+        }
+    };
+    let mut file = file.lock().unwrap_or_else(|poison| poison.into_inner());
+    file.rewind().context(WHY)?;
+    Ok(BufReader::new(Locked(file)))
+}
+
+struct Locked(MutexGuard<'static, File>);
+
+impl Read for Locked {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
 }
 
 /// Each symbol's address, its kind as nm(1) writes it, and its name; until `see` says no.
@@ -24,7 +42,7 @@ fn each(mut symbols: impl BufRead, mut see: impl FnMut(u64, &str, &str) -> bool)
         let mut words = line.split_ascii_whitespace();
         if let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
         {
-            let go_on = u64::from_str_radix(address, 16).is_ok_and(|at| see(at, kind, name));
+            let go_on = u64::from_str_radix(address, 16).map_or(true, |at| see(at, kind, name));
             if !go_on {
                 break;
             }

@@ -7,7 +7,6 @@ pub mod lab;
 mod shown;
 
 use crate::{
-    errors::usage,
     input::Kind,
     options::{duration, Vms},
     progress, signals,
@@ -26,6 +25,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// Records every halt of the VMs that run on this machine, on any kernel of 5.8 or newer, and says
 /// what they would have cost under each rule of polling, for each VM by itself.  `paratick lab
 /// halts` records a guest of the lab.  docs/halt-polling.md explains the table.
+/// Ctrl-C ends it, and nothing is kept.
 /// Exit codes: 0 done, 1 with --apply a rule by which a VM loses or a prediction that did not come
 /// true, 2 wrong usage, 69 the host could not be recorded.
 #[derive(Arguments)]
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.recording {
         let kind = Kind { verb: "replay", of: "halts", command: "halts" };
         let mut halts: Halts = kind.read(file)?;
-        if !(args.vms.vm.is_empty() && args.vms.vcpu.is_empty()) {
+        if !args.vms.is_all() {
             let there = halts.vcpus.iter().filter_map(|one| Some((one.process?, one.vcpu)));
             let chosen = args.vms.of_recording(there, &halts.names)?;
             halts.only(|process, vcpu| chosen.has(process, vcpu));
@@ -60,11 +60,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.shown.show(&halts)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.shown.applies() && !(args.vms.vm.is_empty() && args.vms.vcpu.is_empty()) {
-        return Err(usage(
-            "--vm looks at some VMs, and --apply sets KVM's parameters for every VM\n\
-             hint: omit --vm; every VM's gain or loss is shown",
-        ));
+    if args.shown.applies() {
+        let why = "with --apply: it sets KVM's parameters for every VM, and shows what each gains";
+        args.vms.refuse(why)?;
     }
     let (host, halts) = progress::during(|events| {
         let mut spec = HostSpec::for_guests(backend::HERE, "", 0, Size::default());

@@ -7,8 +7,8 @@ mod shown;
 
 use crate::{
     input::{self, Kind, NO_SIDE},
-    options::{duration, Role, Vms},
-    print::clear_terminal,
+    options::{duration, Chosen, Role, Vms},
+    print::{clear_terminal, errln},
     signals::{self, Leaving},
 };
 use anyhow::Result;
@@ -20,6 +20,7 @@ use paratick_bench::{
 use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
 use shown::Shown;
 use std::{
+    cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -83,15 +84,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
+    let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
-        return args.top(sides, &leaving);
+        return args.top(sides, &chosen, &leaving);
     }
-    let recorded = args.record(sides, args.time.unwrap_or(TIME), &leaving)?;
-    check_ran(recorded.host.as_ref())?;
+    let recorded = args.record(sides, args.time.unwrap_or(TIME), &chosen, &leaving)?;
+    // Whoever reads the table may go away, and a disk may be full.
+    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
+    if !leaving.wanted() {
+        check_ran(recorded.host.as_ref())?;
+    }
     args.shown.show(&args.shown.report(&recorded))?;
-    args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded))?;
-    Ok(leaving.code())
+    check_whole(recorded.host.as_ref())?;
+    kept.map(|()| leaving.code())
 }
 
 /// A file of --save.
@@ -114,28 +120,43 @@ fn read(file: &Path) -> Result<Recorded> {
 }
 
 impl Args {
-    fn record(&self, sides: Sides, time: Duration, leaving: &Leaving) -> Result<Recorded> {
-        let mut chosen = sides.host.then(|| self.vms.find()).transpose()?;
-        let mut recorded = record_here(sides, time, &|| leaving.wanted())?;
-        if let Some((chosen, host)) = chosen.as_mut().zip(recorded.host.as_mut()) {
+    fn record(
+        &self,
+        sides: Sides,
+        time: Duration,
+        chosen: &RefCell<Option<Chosen>>,
+        leaving: &Leaving,
+    ) -> Result<Recorded> {
+        let mut recorded = record_here(sides, time, &|| {
+            chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
+            leaving.wanted()
+        })?;
+        if let Some((chosen, host)) = chosen.borrow_mut().as_mut().zip(recorded.host.as_mut()) {
             chosen.look_again();
             host.only(|process, vcpu| chosen.has(process, vcpu));
             host.names = chosen.names();
         }
-        check_whole(recorded.host.as_ref())?;
         Ok(recorded)
     }
 
     /// One window after the other.
-    fn top(&self, sides: Sides, leaving: &Leaving) -> Result<ExitCode> {
+    fn top(
+        &self,
+        sides: Sides,
+        chosen: &RefCell<Option<Chosen>>,
+        leaving: &Leaving,
+    ) -> Result<ExitCode> {
         let end = self.time.map(|time| Instant::now() + time);
         loop {
             let left = end.map_or(WINDOW, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() || leaving.wanted() {
                 return Ok(leaving.code());
             }
-            let recorded = self.record(sides, left.min(WINDOW), leaving)?;
+            let recorded = self.record(sides, left.min(WINDOW), chosen, leaving)?;
             clear_terminal();
+            if let Err(error) = check_whole(recorded.host.as_ref()) {
+                errln!("{error}");
+            }
             self.shown.show(&self.shown.report(&recorded))?;
         }
     }

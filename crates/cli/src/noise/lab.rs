@@ -136,6 +136,9 @@ impl Args {
         let (host, guest) = self.boot(knobs, events)?;
         let mut recorded = record(&host, &guest, sides, self.time, self.timeout)?;
         recorded.stalls = self.stall;
+        if let (Some(host), false) = (&mut recorded.host, sides.guest) {
+            self.shown.keep_above(host)?;
+        }
         guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)

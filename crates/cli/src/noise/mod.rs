@@ -8,7 +8,7 @@ mod shown;
 use crate::{
     errors::usage,
     input::{self, Kind, NO_SIDE},
-    options::{duration, named, refuse, Role, Vms},
+    options::{duration, named, refuse, Chosen, Role, Vms},
     print::errln,
     signals::{self, Leaving},
 };
@@ -19,6 +19,7 @@ use paratick_core::noise::{mark_ticks, GuestNoise, HostNoise, Sampler};
 use report::Report;
 use shown::Shown;
 use std::{
+    cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -85,15 +86,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
+    let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
-        return args.top(sides, &leaving);
+        return args.top(sides, &chosen, &leaving);
     }
-    let recorded = args.record(sides, args.time.unwrap_or(TIME), &leaving)?;
-    check_ran(recorded.host.as_ref())?;
+    let recorded = args.record(sides, args.time.unwrap_or(TIME), &chosen, &leaving)?;
+    // Whoever reads the table may go away, and a disk may be full.
+    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
+    if !leaving.wanted() {
+        check_ran(recorded.host.as_ref())?;
+    }
     args.shown.show(&recorded, &Report::of(&recorded, args.shown.budget))?;
-    args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded))?;
-    Ok(leaving.code())
+    kept.map(|()| leaving.code())
 }
 
 /// Whether the emulator counted other exits than were recorded.
@@ -131,7 +136,7 @@ impl Args {
                         let chosen = self.vms.of_recording(host.vcpus(), &host.names)?;
                         recorded.only(|process, vcpu| chosen.has(process, vcpu));
                         if let Some(host) = &mut recorded.host {
-                            host.above(self.shown.above_ns());
+                            self.shown.keep_above(host)?;
                         }
                     }
                     _ => self.vms.refuse("with the recording of one guest")?,
@@ -160,11 +165,19 @@ impl Args {
         }
     }
 
-    fn record(&self, sides: Sides, time: Duration, leaving: &Leaving) -> Result<Recorded> {
-        let mut chosen = sides.host.then(|| self.vms.find()).transpose()?;
+    fn record(
+        &self,
+        sides: Sides,
+        time: Duration,
+        chosen: &RefCell<Option<Chosen>>,
+        leaving: &Leaving,
+    ) -> Result<Recorded> {
         let above = self.shown.above_ns();
-        let mut recorded = record_here(sides, time, above, &|| leaving.wanted())?;
-        if let Some(chosen) = &mut chosen {
+        let mut recorded = record_here(sides, time, above, &|| {
+            chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
+            leaving.wanted()
+        })?;
+        if let Some(chosen) = &mut *chosen.borrow_mut() {
             chosen.look_again();
             recorded.only(|process, vcpu| chosen.has(process, vcpu));
             if let Some(host) = &mut recorded.host {
@@ -175,14 +188,19 @@ impl Args {
     }
 
     /// One window after the other.
-    fn top(&self, sides: Sides, leaving: &Leaving) -> Result<ExitCode> {
+    fn top(
+        &self,
+        sides: Sides,
+        chosen: &RefCell<Option<Chosen>>,
+        leaving: &Leaving,
+    ) -> Result<ExitCode> {
         let end = self.time.map(|time| Instant::now() + time);
         for window in 1.. {
             let left = end.map_or(WINDOW, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() || leaving.wanted() {
                 break;
             }
-            let recorded = self.record(sides, left.min(WINDOW), leaving)?;
+            let recorded = self.record(sides, left.min(WINDOW), chosen, leaving)?;
             self.shown.window(window, &recorded)?;
         }
         Ok(leaving.code())

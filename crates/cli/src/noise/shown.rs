@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use paratick_bench::noise::Recorded;
-use paratick_core::units::Nanos;
+use paratick_core::{noise::HostNoise, units::Nanos};
 use paratick_view::{figure, noise_html, rtla};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ const LONGEST: usize = 5;
 #[derive(Args)]
 pub struct Shown {
     /// Explain all gaps of this length or more [default: the longest five]; on a host, keep only
-    /// absences of this length, sleep apart, and explain them
+    /// absences that keep a vCPU from running for so long, and explain them
     #[arg(long, value_name = "TIME")]
     above: Option<Nanos>,
     /// Find the fewest knobs after which no gap should be longer than this
@@ -68,14 +68,14 @@ impl Shown {
         if let Some((option, _)) = wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {
             return Err(usage(format!(
                 "{option} is about gaps, which only who samples in a guest finds\n\
-                 hint: record the guest's side, too"
+                 hint: record in the VM, with --side guest, or both sides with `paratick lab noise`"
             )));
         }
         let Some(file) = &self.figure else { return Ok(()) };
         if !both {
             return Err(usage(
                 "--figure shows what the host did in the gaps of a guest\n\
-                 hint: give the recordings of both sides: --recording twice",
+                 hint: give the recordings of both sides, or use `paratick lab noise` without --side",
             ));
         }
         match is_svg(file) {
@@ -86,6 +86,18 @@ impl Shown {
 
     pub fn above_ns(&self) -> u64 {
         self.above.map_or(0, |above| above.0)
+    }
+
+    /// Of what was recorded before.
+    pub fn keep_above(&self, host: &mut HostNoise) -> Result<()> {
+        if (1..host.least_ns).contains(&self.above_ns()) {
+            let least = Nanos(host.least_ns);
+            return Err(usage(format!(
+                "shorter absences were not recorded\nhint: give --above {least}, or more"
+            )));
+        }
+        host.above(self.above_ns());
+        Ok(())
     }
 
     /// For what is shown window by window.

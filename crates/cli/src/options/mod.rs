@@ -19,7 +19,7 @@ pub use lab::{check_agent, LabOptions, LabPlan};
 pub use output::{Format, Scale};
 pub use settings::SettingOptions;
 pub use side::{Role, SideChoice};
-pub use vms::Vms;
+pub use vms::{Chosen, Vms};
 
 use crate::errors::usage;
 use anyhow::Result;

@@ -6,7 +6,10 @@ use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_observe::{running, Identity, Wanted};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 /// Of the VMs that could be meant.
 const SHOWN: usize = 20;
@@ -26,7 +29,11 @@ impl Vms {
     pub fn find(&self) -> Result<Chosen> {
         let known = running();
         let wanted = Wanted::of(&self.vm, &known).map_err(|error| usage(error.to_string()))?;
-        Ok(Chosen { wanted, vcpus: self.vcpu.clone(), known })
+        Ok(Chosen { wanted, vcpus: self.vcpu.clone(), known, looked: Instant::now() })
+    }
+
+    pub fn is_all(&self) -> bool {
+        self.vm.is_empty() && self.vcpu.is_empty()
     }
 
     pub fn refuse(&self, why: &str) -> Result<()> {
@@ -39,17 +46,14 @@ impl Vms {
         there: impl IntoIterator<Item = (u32, u32)>,
         names: &BTreeMap<u32, String>,
     ) -> Result<Chosen> {
-        let mut vcpus = Vec::new();
+        let there: Vec<(u32, u32)> = there.into_iter().collect();
         let mut known: Vec<Identity> = Vec::new();
-        for (process, vcpu) in there {
-            vcpus.push(vcpu);
+        for (process, _) in there.iter().copied() {
             if known.iter().all(|one| one.process != process) {
                 let name = names.get(&process).cloned();
                 known.push(Identity { process, name, others: Vec::new() });
             }
         }
-        vcpus.sort_unstable();
-        vcpus.dedup();
         known.sort_by_key(|one| one.process);
         for vm in &self.vm {
             let is = |one: &&Identity| vm.parse() == Ok(one.process) || one.is_called(vm);
@@ -64,6 +68,11 @@ impl Vms {
                 return Err(usage(format!("no VM '{vm}' was recorded\nhint: {hint}")));
             }
         }
+        let wanted = Wanted::of(&self.vm, &known).map_err(|error| usage(error.to_string()))?;
+        let vcpus = self.vcpu.clone();
+        let chosen = Chosen { wanted, vcpus, known, looked: Instant::now() };
+        let its = there.iter().filter(|(process, _)| chosen.has_vm(*process));
+        let vcpus: BTreeSet<u32> = its.map(|(_, vcpu)| *vcpu).collect();
         if let Some(missing) = self.vcpu.iter().find(|vcpu| !vcpus.contains(vcpu)) {
             let those: Vec<String> = vcpus.iter().map(u32::to_string).collect();
             let hint = match those.is_empty() {
@@ -72,8 +81,7 @@ impl Vms {
             };
             return Err(usage(format!("no vCPU {missing} was recorded\nhint: {hint}")));
         }
-        let wanted = Wanted::of(&self.vm, &known).map_err(|error| usage(error.to_string()))?;
-        Ok(Chosen { wanted, vcpus: self.vcpu.clone(), known })
+        Ok(chosen)
     }
 }
 
@@ -82,9 +90,20 @@ pub struct Chosen {
     wanted: Wanted,
     vcpus: Vec<u32>,
     known: Vec<Identity>,
+    looked: Instant,
 }
 
+/// A VM that runs for a shorter time may have no name.
+const BETWEEN: Duration = Duration::from_secs(2);
+
 impl Chosen {
+    /// For whoever records: VMs come and go meanwhile.
+    pub fn look_at_times(&mut self) {
+        if self.looked.elapsed() >= BETWEEN {
+            self.look_again();
+        }
+    }
+
     pub fn is_all(&self) -> bool {
         self.wanted.is_all() && self.vcpus.is_empty()
     }
@@ -94,6 +113,7 @@ impl Chosen {
         let new = running().into_iter();
         let known: Vec<u32> = self.known.iter().map(|one| one.process).collect();
         self.known.extend(new.filter(|one| !known.contains(&one.process)));
+        self.looked = Instant::now();
     }
 
     pub fn has(&self, process: u32, vcpu: u32) -> bool {

@@ -55,7 +55,7 @@ pub struct HostNoise {
     /// What processes are called, of those that run a VM with a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<u32, String>,
-    /// Absences that were shorter, sleep apart, are not among them.
+    /// Absences that kept a vCPU from less than this are not among them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub least_ns: u64,
     pub absences: Vec<Absence>,
@@ -103,10 +103,10 @@ impl HostNoise {
         self.absences.retain(|one| has(one.process, one.vcpu));
     }
 
-    /// Leaves out absences that were shorter, sleep apart.
+    /// Leaves out absences that kept a vCPU from less.
     pub fn above(&mut self, least_ns: u64) {
         self.least_ns = self.least_ns.max(least_ns);
-        self.absences.retain(|one| one.awake_ns() >= least_ns);
+        self.absences.retain(|one| one.kept_ns() >= least_ns);
     }
 
     /// A VM, by its name where it has one.
@@ -194,9 +194,12 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// It was away, and did not sleep.
-    pub fn awake_ns(&self) -> u64 {
-        self.ns - self.blocked_ns
+    /// What it was kept from: neither sleep nor a poll for the end of a halt is that.
+    pub fn kept_ns(&self) -> u64 {
+        match self.class {
+            Class::Halt => self.waited_ns + self.interrupted_ns,
+            Class::Light | Class::Heavy => self.ns - self.blocked_ns,
+        }
     }
 
     /// The best that is known of its exit, in few words.

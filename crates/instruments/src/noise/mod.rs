@@ -53,6 +53,8 @@ impl Instrument for NoiseRecorder {
         let end = clock::with_tsc();
         self.drain()?;
         let mut absences: Vec<_> = self.records.taken().iter().map(gather).collect();
+        // Some may have come before the number was set.
+        absences.retain(|one| one.kept_ns() >= self.least_ns);
         if self.least_ns == 0 {
             // By the exits around it.
             mark_ticks(&mut absences);
@@ -78,7 +80,7 @@ impl Instrument for NoiseRecorder {
 }
 
 impl NoiseRecorder {
-    /// Keeps only absences of so many ns or more, sleep apart: it can go on for days.
+    /// Keeps only absences that keep a vCPU from so many ns or more: it can go on for days.
     pub fn start_above(least_ns: u64) -> Result<NoiseRecorder> {
         let mut programs = Programs::load(OBJECT)?;
         let records = Records::of(&mut programs.ebpf)?;

@@ -52,7 +52,8 @@ impl Backend for Here {
         if let Err(why) = kvm_works() {
             bail!(
                 "this machine cannot be the host: {why}\n\
-                hint: omit --host here to use the lab's emulated host"
+                hint: the lab's emulated host needs none: omit --host here, or put `lab` before \
+                the verb"
             );
         }
         if !rustix::process::geteuid().is_root() {

@@ -210,7 +210,7 @@ pub fn long(host: &HostNoise, window_ns: u64) -> Table {
     let columns = ["VM", "vCPU", "At", "Away", "Exit", "It was", "Taken by", "CPU"];
     let mut table = Table::new(caption, columns).words(4..);
     let mut longest: Vec<&Absence> = host.absences.iter().collect();
-    longest.sort_by_key(|one| (std::cmp::Reverse(one.awake_ns()), one.begin_ns));
+    longest.sort_by_key(|one| (std::cmp::Reverse(one.kept_ns()), one.begin_ns));
     for one in longest.iter().take(SHOWN) {
         let parts = [
             ("in KVM", one.kvm_ns),
@@ -230,7 +230,7 @@ pub fn long(host: &HostNoise, window_ns: u64) -> Table {
             [
                 one.vcpu.to_string(),
                 format!("{:.6} s", one.begin_ns as f64 / 1e9),
-                nanos(one.awake_ns()),
+                nanos(one.kept_ns()),
                 format!("{} ({})", one.cause, one.words()),
                 parts.collect::<Vec<_>>().join(", "),
                 number::or_nothing(one.taker.as_ref(), |taker| taker.clone()),
@@ -242,8 +242,8 @@ pub fn long(host: &HostNoise, window_ns: u64) -> Table {
         table.note(format!("These are the longest {SHOWN}; --format json has all of them."));
     }
     table.note(format!(
-        "Away: without sleep. The exit is why the vCPU left its guest, and the parts say what it \
-         waited for. At: of the host's CLOCK_MONOTONIC. All VMs made {} exits.",
+        "Away: without sleep, and without polls for the end of a halt. The exit is why the vCPU left \
+         its guest, and the parts say what it waited for. At: of the host's CLOCK_MONOTONIC. All VMs made {} exits.",
         count(host.exits as f64)
     ));
     table
