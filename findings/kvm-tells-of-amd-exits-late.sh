@@ -24,7 +24,9 @@ for one in 6.1=6.1.176-1 6.12=6.12.117-1~deb12u1; do
 	dpkg-deb --fsys-tarfile linux-source-"$linux"_*.deb |
 		tar -xO "./usr/src/linux-source-$linux.tar.xz" |
 		tar -xJ --strip-components=1 "linux-source-$linux/arch/x86/kvm"
-	found="$found$linux: $(in_function arch/x86/kvm/svm/svm.c) $(in_function arch/x86/kvm/vmx/vmx.c)
+	amd=$(in_function arch/x86/kvm/svm/svm.c)
+	intel=$(in_function arch/x86/kvm/vmx/vmx.c)
+	found="$found$linux: $amd $intel
 "
 	rm -r arch
 done

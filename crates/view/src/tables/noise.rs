@@ -242,8 +242,9 @@ pub fn long(host: &HostNoise, window_ns: u64) -> Table {
         table.note(format!("These are the longest {SHOWN}; --format json has all of them."));
     }
     table.note(format!(
-        "Away: without sleep, and without polls for the end of a halt. The exit is why the vCPU left \
-         its guest, and the parts say what it waited for. At: of the host's CLOCK_MONOTONIC. All VMs made {} exits.",
+        "Away: without sleep, and without polls for the end of a halt. The exit is why the vCPU \
+         left its guest, and the parts say what it waited for. At: of the host's CLOCK_MONOTONIC. \
+         All VMs made {} exits.",
         count(host.exits as f64)
     ));
     table
