@@ -76,7 +76,8 @@ impl Shown {
         if !both {
             return Err(usage(
                 "--figure shows what the host did in the gaps of a guest\n\
-                 hint: give the recordings of both sides, or use `paratick lab noise` without --side",
+                 hint: give the recordings of both sides, or use `paratick lab noise` without \
+                 --side",
             ));
         }
         match is_svg(file) {
