@@ -147,14 +147,15 @@ fn the_vms_of_a_machine_are_looked_at_one_by_one() {
         assert_eq!(long["host"]["least_ns"], 1_000_000);
         let absences = long["host"]["absences"].as_array().unwrap();
         assert!(absences.len() > 50, "{}", absences.len());
+        let mut stolen = 0;
         for one in absences {
             let [ns, blocked, waited] =
                 ["ns", "blocked_ns", "waited_ns"].map(|name| one[name].as_u64().unwrap());
             assert!(ns - blocked >= 1_000_000, "{one}");
-            if one["process"] != mail {
-                assert!(waited * 10 > ns * 9 && one["taker"].is_string(), "{one}");
-            }
+            stolen += usize::from(waited * 10 > ns * 9 && one["taker"].is_string());
         }
+        // Others are the host's own work, such as a softirq's.
+        assert!(stolen * 10 >= absences.len() * 9, "{stolen} of {}", absences.len());
         // None is so long, which is no failure.
         let none = json("noise --for 1s --above 10s --vm mail");
         assert_eq!(none["host"]["absences"].as_array().unwrap().len(), 0);
