@@ -68,8 +68,8 @@ impl Shown {
         if let Some((option, _)) = wanted.into_iter().find(|(_, wanted)| *wanted && !guest) {
             return Err(usage(format!(
                 "{option} is about gaps, which only who samples in a guest finds\n\
-                 hint: record in the VM, with --side guest, or both sides with `paratick lab \
-                 noise`"
+                 hint: record in the VM, with --side guest, or both sides with \
+                 `paratick lab noise`"
             )));
         }
         let Some(file) = &self.figure else { return Ok(()) };
