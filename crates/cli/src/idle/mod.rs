@@ -133,7 +133,10 @@ impl Args {
         })?;
         if let Some((chosen, host)) = chosen.borrow_mut().as_mut().zip(recorded.host.as_mut()) {
             chosen.look_again();
-            host.only(|process, vcpu| chosen.has(process, vcpu));
+            // A VM may have lost exits, and have no others.
+            if !chosen.is_all() {
+                host.only(|process, vcpu| chosen.has(process, vcpu));
+            }
             host.names = chosen.names();
         }
         Ok(recorded)

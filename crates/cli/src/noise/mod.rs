@@ -120,7 +120,7 @@ fn read(file: &Path) -> Result<Recorded> {
         return Err(KIND.damaged(file));
     }
     // Older recordings do not say which exits are those of ticks.
-    if let Some(host) = &mut recorded.host {
+    if let Some(host) = recorded.host.as_mut().filter(|host| host.least_ns == 0) {
         mark_ticks(&mut host.absences);
     }
     Ok(recorded)
@@ -134,7 +134,9 @@ impl Args {
                 match &mut recorded.host {
                     Some(host) if recorded.guest.is_none() => {
                         let chosen = self.vms.of_recording(host.vcpus(), &host.names)?;
-                        recorded.only(|process, vcpu| chosen.has(process, vcpu));
+                        if !chosen.is_all() {
+                            recorded.only(|process, vcpu| chosen.has(process, vcpu));
+                        }
                         if let Some(host) = &mut recorded.host {
                             self.shown.keep_above(host)?;
                         }
@@ -179,7 +181,10 @@ impl Args {
         })?;
         if let Some(chosen) = &mut *chosen.borrow_mut() {
             chosen.look_again();
-            recorded.only(|process, vcpu| chosen.has(process, vcpu));
+            // A VM may have lost exits, and have no others.
+            if !chosen.is_all() {
+                recorded.only(|process, vcpu| chosen.has(process, vcpu));
+            }
             if let Some(host) = &mut recorded.host {
                 host.names = chosen.names();
             }
