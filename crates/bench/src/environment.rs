@@ -75,16 +75,9 @@ fn meminfo(name: &str) -> Option<u64> {
 /// Of what has no name or version of its own, and yet decides.
 fn hashes(settings: &Settings, here: bool) -> Result<BTreeMap<String, String>> {
     let tools = &settings.tools;
-    let files = [
-        ("agent", Some(&tools.agent)),
-        ("qemu", Some(&tools.qemu)),
-        ("plugin", tools.plugin.as_ref()),
-    ];
     let mut hashes = BTreeMap::new();
-    for (name, file) in files {
-        if let Some(file) = file {
-            hashes.insert(name.to_string(), sha256(file)?);
-        }
+    for (name, file) in [("agent", &tools.agent), ("qemu", &tools.qemu)] {
+        hashes.insert(name.to_string(), sha256(file)?);
     }
     if here {
         hashes.insert("host".into(), paratick_build::cache::key([this_host().as_bytes()]));

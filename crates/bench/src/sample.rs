@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The unit of /proc/stat on x86, whatever the kernel's own tick rate.
 const USER_HZ: Hz = Hz(100);
 
-/// One line of the emulator's plugin: what it counted between the marks of one window.
+/// One line of the emulator's: what it counted between the marks of one window.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct EmulatorWindow {
     /// Sequence number of the window since the host's boot, from 0.
@@ -27,15 +27,10 @@ pub struct EmulatorWindow {
 /// All that the emulator counted since the host's boot; none where it does not count.
 pub fn emulator_counted(host: &Host) -> Result<Option<Vec<EmulatorWindow>>> {
     let Some(file) = host.world_switches() else { return Ok(None) };
-    match fs_err::read_to_string(file) {
-        Ok(text) => emulator_windows(&text).map(Some),
-        // The plugin may make its file with the first window.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Vec::new())),
-        Err(error) => Err(error.into()),
-    }
+    emulator_windows(&fs_err::read_to_string(file)?).map(Some)
 }
 
-/// Reads the plugin's output; a last line without its end is not there yet.
+/// Reads the emulator's output; a last line without its end is not there yet.
 pub fn emulator_windows(text: &str) -> Result<Vec<EmulatorWindow>> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut windows = Vec::new();

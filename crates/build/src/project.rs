@@ -93,7 +93,6 @@ mod tests {
         for needed in [
             "emulator/recipe.toml",
             "emulator/devices.mak",
-            "emulator/plugin/worldswitch.c",
             "vmm/qemu-7.2/0001-linux-headers-Add-paravirtual-timers-of-KVM.patch",
             MARK,
         ] {

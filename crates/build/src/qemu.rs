@@ -3,7 +3,11 @@
 
 use anyhow::{bail, Result};
 use paratick_service::find_program;
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -19,6 +23,12 @@ pub fn named_qemu() -> Result<Option<PathBuf>> {
              hint: unset it to use the lab's own emulator"
         ),
     }
+}
+
+/// Whether this QEMU counts world switches: it tells which options it has.
+pub fn counts(qemu: &Path) -> bool {
+    let options = Command::new(qemu).args(["-icount", "shift=0,help"]).output();
+    options.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("counts="))
 }
 
 pub fn system_qemu() -> Result<PathBuf> {

@@ -28,8 +28,8 @@ pub struct Tools {
     /// The first root file system of hosts and guests, with the agent in it;
     /// [`Tools::initramfs_of`] has that of one kernel.
     pub initramfs: PathBuf,
-    /// The emulator's plugin that counts world switches.
-    pub plugin: Option<PathBuf>,
+    /// Whether this QEMU counts world switches.
+    pub qemu_counts: bool,
     /// What hosts and guests must see, even where it lies in a folder that they have of their own.
     pub shown: Vec<PathBuf>,
 }
@@ -67,7 +67,7 @@ impl Tools {
         Ok(Tools {
             qemu: emulator.qemu,
             firmware: emulator.firmware,
-            plugin: emulator.plugin,
+            qemu_counts: emulator.counts,
             initramfs: initramfs::of_agent(&agent)?,
             shown: vec![agent.clone(), cache::shown()?],
             agent,

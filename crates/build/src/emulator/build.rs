@@ -4,7 +4,7 @@
 
 use crate::{
     apt::{Apt, Kind},
-    emulator::recipe::{Inputs, Patch, PLUGIN, VERSION},
+    emulator::recipe::{Inputs, Patch, VERSION},
     kernel::{
         make, run,
         source::{build_into, lock, Lock},
@@ -70,7 +70,7 @@ impl Work {
         Ok(Work { log: dir.join("build.log"), dir, version, _lock: lock })
     }
 
-    /// Builds the emulator and its plugin, and puts them into `to`.
+    /// Builds the emulator, and puts it into `to`.
     pub fn build(&self, inputs: &Inputs, to: &Path, events: Events) -> Result<()> {
         fs_err::write(&self.log, "")?;
         self.follow(&inputs.patches)?;
@@ -84,7 +84,6 @@ impl Work {
             fs_err::create_dir_all(part)?;
             let target = &inputs.recipe.target;
             fs_err::copy(self.dir.join("build").join(target), part.join(target))?;
-            self.compile_plugin(inputs, &part.join(PLUGIN))?;
             fs_err::write(part.join(VERSION), &self.version)?;
             Ok(())
         })
@@ -148,17 +147,6 @@ impl Work {
                 events(Event::Progress { done, total: Some(total), left });
             }
         })
-    }
-
-    fn compile_plugin(&self, inputs: &Inputs, to: &Path) -> Result<()> {
-        let mut gcc = Command::new("gcc");
-        gcc.args(&inputs.recipe.plugin_flags)
-            .arg("-I")
-            .arg(self.dir.join("src/include/qemu"))
-            .arg("-o")
-            .arg(to)
-            .arg(&inputs.plugin);
-        run::logged(clean(&mut gcc), &self.log, |_| ())
     }
 }
 

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The lab's emulator: Debian's QEMU with the fix that nested guests need, and the plugin that
-//! counts world switches.  `emulator/README.md` says why.
+//! The lab's emulator: Debian's QEMU with the fix that nested guests need, which counts world
+//! switches.  `emulator/README.md` says why.
 
 mod build;
 mod recipe;
 
 use crate::{cache, progress::Events, qemu};
 use anyhow::{bail, Result};
-use recipe::{Inputs, Recipe, PLUGIN, VERSION};
+use recipe::{Inputs, Recipe, VERSION};
 use std::path::{Path, PathBuf};
 
 /// A QEMU to run hosts and guests with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
     pub qemu: PathBuf,
-    /// Counts world switches; absent where the user's own QEMU has none beside it.
-    pub plugin: Option<PathBuf>,
+    /// Whether it counts world switches, which a user's own QEMU may not.
+    pub counts: bool,
     /// Folders for `-L`.
     pub firmware: Vec<PathBuf>,
     /// Version of the source package it was built from; absent for the user's own.
     pub version: Option<String>,
-    /// Names its inputs: source, patches, configuration, plugin; absent for the user's own.
+    /// Names its inputs: source, patches, configuration; absent for the user's own.
     pub key: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub enum Variant {
     Unfixed,
 }
 
-/// The lab's emulator: the one named by `$PARATICK_QEMU`, else our own, built (3 to 6 minutes on 2
+/// The lab's emulator: the one named by `$PARATICK_QEMU`, else our own, built (4 to 6 minutes on 2
 /// CPUs) unless the cache has it.
 pub fn ensure(events: Events) -> Result<Emulator> {
     match qemu::named_qemu()? {
@@ -66,7 +66,7 @@ pub fn built(variant: Variant) -> Result<Option<Emulator>> {
 pub fn named(qemu: PathBuf) -> Result<Emulator> {
     let recipe = Inputs::read()?.recipe;
     Ok(Emulator {
-        plugin: Some(qemu.with_file_name(PLUGIN)).filter(|plugin| plugin.is_file()),
+        counts: qemu::counts(&qemu),
         firmware: firmware(&recipe).unwrap_or_default(),
         qemu,
         version: None,
@@ -110,7 +110,7 @@ fn find(inputs: &Inputs) -> Result<Option<Emulator>> {
 fn at(recipe: &Recipe, dir: &Path, version: String, key: String) -> Result<Emulator> {
     Ok(Emulator {
         qemu: dir.join(&recipe.target),
-        plugin: Some(dir.join(PLUGIN)),
+        counts: true,
         firmware: firmware(recipe)?,
         version: Some(version),
         key: Some(key),

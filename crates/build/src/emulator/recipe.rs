@@ -10,11 +10,10 @@ use std::{
 };
 
 /// Beside the program, in the emulator's folder.
-pub const PLUGIN: &str = "worldswitch.so";
 pub const VERSION: &str = "version";
 
 /// Part of every key: raise it when this code changes in a way that changes the emulator.
-const CODE: &str = "emulator 2";
+const CODE: &str = "emulator 3";
 
 /// Folders of patches, in the order in which they are applied.  Those of `vmm/` are for guests'
 /// QEMU, which the same program is inside the lab's host.
@@ -34,7 +33,6 @@ pub struct Recipe {
     pub configure: Vec<String>,
     /// What ninja makes; the program's name.
     pub target: String,
-    pub plugin_flags: Vec<String>,
     pub build_needs: Vec<String>,
     /// Package to folder.
     pub firmware: BTreeMap<String, PathBuf>,
@@ -59,10 +57,8 @@ impl Patch {
 pub struct Inputs {
     pub recipe: Recipe,
     pub patches: Vec<Patch>,
-    pub plugin: PathBuf,
     /// The devices it is built with, as QEMU's configuration has them.
     pub devices: String,
-    plugin_text: Vec<u8>,
 }
 
 impl Inputs {
@@ -74,13 +70,12 @@ impl Inputs {
         let file = root.join("emulator/recipe.toml");
         let recipe = toml::from_str(&fs_err::read_to_string(&file)?)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        let plugin = root.join("emulator/plugin/worldswitch.c");
         let mut patches = Vec::new();
         for folder in PATCHES {
             patches.extend(read_patches(root, folder)?);
         }
         let devices = fs_err::read_to_string(root.join("emulator/devices.mak"))?;
-        Ok(Inputs { devices, recipe, patches, plugin_text: fs_err::read(&plugin)?, plugin })
+        Ok(Inputs { recipe, patches, devices })
     }
 
     /// The same emulator with the bug that the first patch is about: for showing what it is good
@@ -97,8 +92,6 @@ impl Inputs {
         parts.extend(recipe.configure.iter().map(String::as_bytes));
         parts.push(self.devices.as_bytes());
         parts.push(recipe.target.as_bytes());
-        parts.extend(recipe.plugin_flags.iter().map(String::as_bytes));
-        parts.push(&self.plugin_text);
         parts.extend(self.patches.iter().map(|patch| patch.text.as_bytes()));
         cache::key(parts)
     }

@@ -30,7 +30,7 @@ pub struct Environment {
     /// Empty: there are none, or they are not known.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// SHA-256 by name: `agent`, `qemu`, `plugin`, `host`.
+    /// SHA-256 by name: `agent`, `qemu`, `host`.
     ///
     /// `host`: of its processor, kernel and settings of KVM, where the machine is the host.
     #[serde(default)]

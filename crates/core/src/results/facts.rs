@@ -73,7 +73,7 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 31] = [
+pub const FACTS: [Fact; 30] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
@@ -113,7 +113,6 @@ pub const FACTS: [Fact; 31] = [
     fact("QEMU", BINDS, |r| maybe(r.environment.qemu_version.as_ref())),
     fact("agent", HIDDEN, |r| known(r, "agent")),
     fact("QEMU's program", HIDDEN, |r| known(r, "qemu")),
-    fact("emulator's plugin", HIDDEN, |r| known(r, "plugin")),
     fact("processor, kernel and KVM of the host", HIDDEN, |r| known(r, "host")),
     fact("paratick", EXPLAINS, |r| text(&r.tool_version)),
     fact("machine's processor", PRINTED, |r| said(&r.environment.machine.cpu)),

@@ -87,7 +87,7 @@ impl Backend for Emulated {
     }
 
     fn world_switches(&self, host: &HostSpec, tools: &Tools, run: &Path) -> Option<PathBuf> {
-        plugin(host, tools).map(|_| plugin_output(run))
+        counts(host, tools).then(|| counts_file(run))
     }
 
     fn facts(&self, host: &HostSpec) -> HostFacts {
@@ -109,16 +109,15 @@ fn agent_socket(run: &Path) -> PathBuf {
     run.join("agent")
 }
 
-/// Where the plugin writes its counts.
-fn plugin_output(run: &Path) -> PathBuf {
+/// Where the emulator writes its counts.
+fn counts_file(run: &Path) -> PathBuf {
     run.join("world-switches.jsonl")
 }
 
-/// The plugin that counts world switches, where it is asked for and can: in emulation.
-fn plugin<'a>(host: &HostSpec, tools: &'a Tools) -> Option<&'a Path> {
-    let counts =
-        host.emulation.count_world_switches && host.emulation.accel.resolve() == Accel::Tcg;
-    tools.plugin.as_deref().filter(|_| counts)
+/// Whether it counts world switches: where it is asked to and can, in emulation.
+fn counts(host: &HostSpec, tools: &Tools) -> bool {
+    let asked = host.emulation.count_world_switches;
+    asked && host.emulation.accel.resolve() == Accel::Tcg && tools.qemu_counts
 }
 
 fn kernel_parameters(spec: &HostSpec) -> Vec<String> {
@@ -179,17 +178,17 @@ fn command_line(spec: &HostSpec, tools: &Tools, run: &Path) -> Result<Vec<String
                 ns => format!(",vmexit={ns}"),
             };
             let parallel = parallel(&spec.emulation);
-            add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}")]);
+            let counts = match counts(spec, tools) {
+                true => format!(",counts={}", escape(&counts_file(run))),
+                false => String::new(),
+            };
+            add(&["-icount", &format!("shift=0,sleep={sleep}{cost}{parallel}{counts}")]);
             let constant = if is_realtime(&spec.boot.kernel) { CONSTANT_TSC } else { "" };
             add(&["-cpu", &format!("{EMULATED_CPU}{constant}")]);
             // The clock waits for requests (emulator/README.md, 0007) from the instruction on that
             // makes one, not from the moment when another thread hears of it.
             for device in ["virtio-9p-pci", "virtio-blk-pci"] {
                 add(&["-global", &format!("{device}.ioeventfd=off")]);
-            }
-            if let Some(plugin) = plugin(spec, tools) {
-                let out = escape(&plugin_output(run));
-                add(&["-plugin", &format!("{},out={out}", escape(plugin))]);
             }
         }
     }

@@ -81,7 +81,6 @@ impl Wanted<'_> {
             .iter()
             .chain(&first_roots)
             .chain([&tools.qemu])
-            .chain(&tools.plugin)
             .map(|file| file.display().to_string())
             .collect();
         let line = files.iter().fold(line.join("\n"), |line, file| line.replace(file, ""));
@@ -90,7 +89,7 @@ impl Wanted<'_> {
             firmware.push(folder.join("bios-256k.bin"));
         }
         firmware.retain(|file| file.exists());
-        let emulator = [&tools.qemu].into_iter().chain(&tools.plugin).chain(&firmware);
+        let emulator = [&tools.qemu].into_iter().chain(&firmware);
         let parts = BTreeMap::from([
             ("settings of the host".into(), cache::key([FORMAT, &line].map(str::as_bytes))),
             ("settings of the guest".into(), cache::key([&*serde_json::to_vec(&asked)?])),
