@@ -226,28 +226,34 @@ fn an_interrupted_look_keeps_what_it_has() {
     host.shutdown().unwrap();
 }
 
-/// The terminal is as it was, whoever ends it.
+/// Each verb shows its VMs, and one of them opened; then the terminal is as it was, whoever ends it.
 #[test]
 fn top_gives_the_terminal_back() {
     compile(SOURCE, VMM);
     let host = snapshot::host(host_spec(kernel(), 2, &[]), &tools(), &mut |_| {}).unwrap();
-    for (end, code) in [
-        ("printf q", 0),
-        ("printf '\\003'", 130),
-        ("pkill -TERM -x paratick >/dev/null; sleep 1", 143),
+    const Q: &str = "printf q";
+    const CTRL_C: &str = "printf '\\003'";
+    const TERM: &str = "pkill -TERM -x paratick >/dev/null; sleep 3";
+    for (verb, opened, end, code) in [
+        ("exits --save /tmp/top.json", "VMM %", Q, 0),
+        ("exits", "VMM %", CTRL_C, 130),
+        ("exits", "VMM %", TERM, 143),
+        ("noise", "Source", TERM, 143),
+        ("idle", "Cause", Q, 0),
+        ("halts", "Mean", CTRL_C, 130),
     ] {
         let script = format!(
             "$VMM 1 100000 --id busy-one 20000 >/dev/null & L=$!; \
              {{ sleep 12; printf '\\r'; sleep 6; {end}; sleep 1; }} | \
-             script -qec \"stty rows 24 cols 80; $P exits --top --save /tmp/top.json\" /tmp/typed \
+             script -qec \"stty rows 24 cols 80; $P {verb} --top\" /tmp/typed \
              >/dev/null; echo code $?; kill $L; cat /tmp/typed"
         );
         let said = text(&run(&host, &script).stdout);
         let (taken, rest) = said.split_once("\x1b[?1049h").expect(&said);
-        assert!(taken.contains(&format!("code {code}\n")), "{taken}");
+        assert!(taken.contains(&format!("code {code}\n")), "{verb}: {taken}");
         let (shown, after) = rest.split_once("\x1b[?1049l").expect(rest);
-        assert!(shown.contains("busy-one") && shown.contains("VMM %"), "{shown}");
-        assert!(after.contains("\x1b[?25h") && !after.contains("exits/s"), "{after}");
+        assert!(shown.contains("busy-one") && shown.contains(opened), "{verb}: {shown}");
+        assert!(after.contains("\x1b[?25h") && !after.contains("last "), "{verb}: {after}");
     }
     host.shutdown().unwrap();
 }

@@ -82,25 +82,6 @@ fn a_bench_measures_on_the_machine(machine: &Host) {
     assert_eq!(counted, switches);
 }
 
-/// One table after the other, until it is interrupted; on a terminal each takes the other's place.
-#[test]
-fn what_keeps_a_running_guest_busy_is_shown_until_interrupted() {
-    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "tickless", &[]);
-    let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
-    let top = format!("{program} idle --top");
-    let line = format!(
-        "(sleep 20; pkill -INT -x paratick) & \
-         script -qec '{top}' /tmp/typed </dev/null; echo code $?"
-    );
-    let said = text(&host.exec(sh(&line)).unwrap().stdout);
-    println!("{said}");
-    let tables: Vec<&str> = said.split("\x1b[H\x1b[2JWhat VMs did in ").skip(1).collect();
-    assert!(tables.len() > 3 && tables.iter().all(|table| table.contains("Exits by cause")));
-    assert!(said.ends_with("code 130\n"), "{said}");
-    guest.shutdown().unwrap();
-    host.shutdown().unwrap();
-}
-
 /// Two guests that compute share a pCPU, and a third one sleeps: each is looked at alone.
 #[test]
 fn the_vms_of_a_machine_are_looked_at_one_by_one() {

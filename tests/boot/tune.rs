@@ -6,7 +6,7 @@ mod mixed;
 
 use crate::support::{host_spec, kernel, pair, text, tools, workload, Measured, PATIENCE};
 use assert_cmd::Command;
-use paratick_bench::tune::{self, Load};
+use paratick_bench::tune;
 use paratick_core::{
     cause::Cause,
     halts::{verify, Halts, HostRule, Tally, Waker},
@@ -24,7 +24,7 @@ fn rule(name: &str) -> HostRule {
 fn recorded(host: &Host, guest: &Guest, name: &str, work: &str) -> Halts {
     let agent = tools().agent.display().to_string();
     let argv = [&agent, "workload", name, "--work", work].map(String::from);
-    tune::record(host, &Load::Command { guest, argv: &argv, limit: PATIENCE }).unwrap()
+    tune::record(host, guest, &argv, PATIENCE).unwrap()
 }
 
 /// The sum over all guests that a host has had.

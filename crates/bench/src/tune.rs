@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording the halts of a host's guests, and setting what it polls by.
 
+use crate::noise::STEP;
 use anyhow::{bail, Result};
 use paratick_core::{
     halts::{Floor, Halts, HostRule, Rule},
     shell::quote,
     subject::HOST_SETTINGS,
 };
-use paratick_instruments::{halts::HaltRecorder, polls::PollRecorder};
+use paratick_instruments::{halts::HaltRecorder, polls::PollRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
-use std::{fmt, time::Duration};
-
-/// What the guests do while their halts are recorded.
-pub enum Load<'a> {
-    /// A command in one guest; only the halts while it runs count.
-    Command { guest: &'a Guest, argv: &'a [String], limit: Duration },
-    /// Whatever they do by themselves.
-    Time(Duration),
-}
+use std::{
+    fmt,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 /// Around the command; no workload uses so high a number.
 const WINDOW: u32 = 0xff_ffff;
@@ -35,28 +32,31 @@ impl fmt::Display for Interrupted {
     }
 }
 
-/// The halts of all vCPUs, as KVM sees them.
+/// The halts of all vCPUs, as KVM sees them, while a guest runs a command.
 ///
 /// An error where no vCPU halted: there is nothing to learn from; and one with [`Interrupted`]
 /// where the command failed.
-pub fn record(host: &Host, load: &Load) -> Result<Halts> {
+pub fn record(host: &Host, guest: &Guest, argv: &[String], limit: Duration) -> Result<Halts> {
     host.start::<HaltRecorder>()?;
-    match load {
-        Load::Command { guest, argv, limit } => {
-            if let Err(error) = run(guest, argv, *limit) {
-                return match host.read::<HaltRecorder>() {
-                    Ok(halts) => Err(error.context(Interrupted(halts))),
-                    Err(_) => Err(error),
-                };
-            }
-        }
-        Load::Time(time) => {
-            let seconds = time.as_secs_f64().to_string();
-            let exec = Exec::new(["sleep", &seconds]).timeout(*time + STEP_LIMIT);
-            host.exec(exec)?;
-        }
+    if let Err(error) = run(guest, argv, limit) {
+        return match host.read::<HaltRecorder>() {
+            Ok(halts) => Err(error.context(Interrupted(halts))),
+            Err(_) => Err(error),
+        };
     }
     checked(host.read::<HaltRecorder>()?)
+}
+
+/// The same of all VMs of this machine, whatever they do, until `leave` says so or the time is
+/// over.
+pub fn record_here(time: Duration, leave: &dyn Fn() -> bool) -> Result<Halts> {
+    let mut recorder = HaltRecorder::start()?;
+    let end = Instant::now() + time;
+    while Instant::now() < end && !leave() {
+        recorder.drain()?;
+        sleep(end.saturating_duration_since(Instant::now()).min(STEP));
+    }
+    recorder.read()
 }
 
 /// The same of a guest's CPUs, as it sees them itself: what they poll before they halt.

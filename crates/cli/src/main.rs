@@ -27,6 +27,7 @@ mod report;
 mod serve;
 mod signals;
 mod timerlat;
+mod top;
 mod words;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

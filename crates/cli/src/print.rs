@@ -5,7 +5,7 @@ use anyhow::{anyhow, Result};
 use serde::Serialize;
 use std::{
     fmt::{Arguments, Display},
-    io::{self, stderr, stdout, BufWriter, ErrorKind, IsTerminal, Write},
+    io::{self, stderr, stdout, BufWriter, ErrorKind, Write},
 };
 
 /// Like `print!`, but a reader that has gone away is no error: what is left to do is done, and the
@@ -72,14 +72,6 @@ impl<W: Write> Write for Printable<W> {
 
 pub fn write_error(text: Arguments) {
     let _ = stderr().lock().write_all(format!("{text}\n").as_bytes());
-}
-
-/// Where standard output is one: what is printed next stands at its top.
-pub fn clear_terminal() {
-    let mut stdout = stdout().lock();
-    if stdout.is_terminal() {
-        let _ = stdout.write_all(b"\x1b[H\x1b[2J");
-    }
 }
 
 /// Passes output through as it comes, to its end.  Errors: [`ReaderGone`], and what keeps `to` from

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick exits`.
 
-mod screen;
-mod top;
+mod pages;
 
 use crate::{
     errors::usage,
@@ -10,17 +9,17 @@ use crate::{
     options::{duration, refuse, Vms},
     print::{errln, json, out},
     signals,
+    top::{Ended, Screen, EVERY},
 };
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
+use pages::Counts;
 use paratick_core::observed::{Change, Observed, Would, SCHEMA};
 use paratick_observe::{check, recorded, running, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
-use screen::Ended;
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
-    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
@@ -99,8 +98,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.show_change(before, &read(after)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.top && !std::io::stdout().is_terminal() {
-        return Err(usage("--top needs a terminal\nhint: omit --top, and say how long with --for"));
+    if args.top {
+        Screen::<Counts>::check()?;
     }
     if let Some(file) = &args.save {
         input::check_writable(file)?;
@@ -114,7 +113,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let wanted = Wanted::of(&args.vms.vm, &running).map_err(|error| usage(error.to_string()))?;
     let mut watch = Watch::start(wanted, args.vms.vcpu.clone(), &running)?;
     let (seen, ended) = match leaving {
-        None => screen::run(&mut watch, args.time)?,
+        None => live(&mut watch, args.time)?,
         Some(leaving) => {
             let time = args.time.unwrap_or(TIME);
             errln!("counting for {} s; Ctrl-C ends it", time.as_secs_f64());
@@ -163,6 +162,32 @@ fn look(watch: &mut Watch, time: Duration, leaving: &AtomicUsize) -> Result<(Obs
         watch.look()?;
     }
     Ok((watch.read()?, Ended::Done))
+}
+
+/// On the whole terminal, until somebody ends it or the time is over: all since the start.
+fn live(watch: &mut Watch, time: Option<Duration>) -> Result<(Observed, Ended)> {
+    let mut screen = Screen::take()?;
+    let mut before = watch.read()?;
+    screen.show(Counts::of(before.clone()))?;
+    let end = time.map(|time| Instant::now() + time);
+    let mut next = Instant::now() + EVERY;
+    loop {
+        let until = end.map_or(next, |end| end.min(next));
+        screen.attend(until.saturating_duration_since(Instant::now()).min(STEP))?;
+        if let Some(ended) = screen.ended() {
+            return Ok((watch.read()?, ended));
+        }
+        watch.look()?;
+        if Instant::now() >= until {
+            let seen = watch.read()?;
+            if end.is_some_and(|end| until >= end) {
+                return Ok((seen, Ended::Done));
+            }
+            screen.show(Counts { lately: seen.since(&before), seen: seen.clone() })?;
+            before = seen;
+            next = Instant::now() + EVERY;
+        }
+    }
 }
 
 /// Nobody ran, or nobody told.

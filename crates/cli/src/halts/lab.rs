@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args as Arguments, ValueEnum};
-use paratick_bench::tune::{self, Load};
+use paratick_bench::tune;
 use paratick_core::{event::Events, halts::Halts};
 use paratick_machine::{guest::Guest, host::Host, spec::Clock};
 use std::{process::ExitCode, time::Duration};
@@ -89,7 +89,7 @@ impl Args {
         let (argv, limit) = (&self.command, self.timeout);
         match self.side {
             Side::Guest => tune::record_in(guest, argv, limit),
-            Side::Host => tune::record(host, &Load::Command { guest, argv, limit }),
+            Side::Host => tune::record(host, guest, argv, limit),
         }
     }
 }

@@ -4,16 +4,20 @@
 mod apply;
 mod judge;
 pub mod lab;
+mod pages;
 mod shown;
 
 use crate::{
     input::Kind,
     options::{duration, Vms},
-    progress, signals,
+    progress,
+    signals::Leaving,
+    top::{windows, Screen},
 };
 use anyhow::Result;
 use clap::Args as Arguments;
-use paratick_bench::tune::{self, Load};
+use pages::Halting;
+use paratick_bench::tune;
 use paratick_build::tools::Tools;
 use paratick_core::{halts::Halts, size::Size};
 use paratick_machine::{backend, host::Host, spec::HostSpec};
@@ -25,17 +29,19 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// Records every halt of the VMs that run on this machine, on any kernel of 5.8 or newer, and says
 /// what they would have cost under each rule of polling, for each VM by itself.  `paratick lab
 /// halts` records a guest of the lab.  docs/halt-polling.md explains the table.
-/// Ctrl-C ends it, and nothing is kept.
 /// Exit codes: 0 done, 1 with --apply a rule by which a VM loses or a prediction that did not come
-/// true, 2 wrong usage, 69 the host could not be recorded.
+/// true, 2 wrong usage, 69 the host could not be recorded, 130 interrupted (what was recorded until
+/// then is printed and saved, and no rule is set).
 #[derive(Arguments)]
 pub struct Args {
     #[command(flatten)]
     vms: Vms,
-    /// For how long to record
-    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "5s")]
-    #[arg(value_parser = duration)]
-    time: Duration,
+    /// For how long to record [default: 5s; with --top, until q]
+    #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    /// Show it on the whole terminal, each two seconds anew; q ends
+    #[arg(long, conflicts_with_all = ["save", "recording", "apply", "cost", "format"])]
+    top: bool,
     /// Apply the rule even if some of several VMs lose by it
     #[arg(long)]
     all: bool,
@@ -46,8 +52,10 @@ pub struct Args {
     shown: Shown,
 }
 
+const TIME: Duration = Duration::from_secs(5);
+
 pub fn run(args: &Args) -> Result<ExitCode> {
-    signals::watch()?;
+    let leaving = Leaving::watch()?;
     args.shown.check()?;
     if let Some(file) = &args.recording {
         let kind = Kind { verb: "replay", of: "halts", command: "halts" };
@@ -64,27 +72,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let why = "with --apply: it sets KVM's parameters for every VM, and shows what each gains";
         args.vms.refuse(why)?;
     }
+    if args.top {
+        Screen::<Halting>::check()?;
+        return windows(args.time, &leaving, |time, leave| args.record(time, leave).map(Halting));
+    }
+    let record =
+        || args.record(args.time.unwrap_or(TIME), &|| leaving.wanted()).and_then(tune::checked);
     let (host, halts) = progress::during(|events| {
         let mut spec = HostSpec::for_guests(backend::HERE, "", 0, Size::default());
         spec.settings = backend::HERE.settings()?;
         let host = Host::boot(spec, &Tools::default(), events)?;
-        let halts = args.record(&host);
-        Ok((host, halts))
+        Ok((host, record()))
     })?;
-    let code = args.shown.conclude(&host, &|| args.record(&host), halts, args.all)?;
+    let code = match leaving.wanted() {
+        true => args.shown.keep(&halts?).map(|_| leaving.code())?,
+        false => args.shown.conclude(&host, &record, halts, args.all)?,
+    };
     host.shutdown()?;
     Ok(code)
 }
 
 impl Args {
-    fn record(&self, host: &Host) -> Result<Halts> {
+    fn record(&self, time: Duration, leave: &dyn Fn() -> bool) -> Result<Halts> {
         let mut chosen = self.vms.find()?;
-        let mut halts = tune::record(host, &Load::Time(self.time))?;
+        let mut halts = tune::record_here(time, leave)?;
         chosen.look_again();
         if !chosen.is_all() {
             halts.only(|process, vcpu| chosen.has(process, vcpu));
         }
         halts.names = chosen.names();
-        tune::checked(halts)
+        Ok(halts)
     }
 }

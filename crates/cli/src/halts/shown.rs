@@ -81,7 +81,7 @@ impl Shown {
         }
     }
 
-    fn keep(&self, halts: &Halts) -> Result<Judged> {
+    pub fn keep(&self, halts: &Halts) -> Result<Judged> {
         if let Some(file) = &self.save {
             input::keep(file, halts)?;
         }

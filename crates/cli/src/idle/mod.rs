@@ -2,17 +2,19 @@
 //! `paratick idle`: of the VMs that run on this machine, or of this machine, which is one.
 
 pub mod lab;
+mod pages;
 mod report;
 mod shown;
 
 use crate::{
     input::{self, Kind, NO_SIDE},
     options::{duration, Chosen, Role, Vms},
-    print::{clear_terminal, errln},
     signals::{self, Leaving},
+    top::{windows, Screen},
 };
 use anyhow::Result;
 use clap::Args as Arguments;
+use pages::Wakeups;
 use paratick_bench::{
     noise::{check_ran, check_whole, Sides},
     wakeups::{record_here, Recorded},
@@ -23,7 +25,7 @@ use std::{
     cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Say what wakes VMs that should be idle
@@ -38,13 +40,13 @@ use std::{
 pub struct Args {
     #[command(flatten)]
     vms: Vms,
-    /// For how long to record [default: 10s; with --top, until interrupted]
+    /// For how long to record [default: 10s; with --top, until q]
     #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
     #[command(flatten)]
     role: Role,
-    /// Show a new table each two seconds
-    #[arg(long, conflicts_with_all = ["save", "recording", "figure"])]
+    /// Show it on the whole terminal, each two seconds anew; q ends
+    #[arg(long, conflicts_with_all = ["save", "recording", "figure", "format", "slack", "try"])]
     top: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
@@ -57,7 +59,6 @@ pub struct Args {
 }
 
 const TIME: Duration = Duration::from_secs(10);
-const WINDOW: Duration = Duration::from_secs(2);
 const HINT: &str = "read what `paratick lab idle --save FILE` recorded, or omit --try";
 
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -81,15 +82,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if sides.guest {
         args.vms.refuse("with --side guest: this machine is the VM")?;
     }
+    if args.top {
+        Screen::<Wakeups>::check()?;
+    }
     if let Some(file) = &args.save {
         input::check_writable(file)?;
     }
     let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
-        return args.top(sides, &chosen, &leaving);
+        return windows(args.time, &leaving, |time, leave| {
+            args.record(sides, time, &chosen, leave).map(Wakeups::of)
+        });
     }
-    let recorded = args.record(sides, args.time.unwrap_or(TIME), &chosen, &leaving)?;
+    let time = args.time.unwrap_or(TIME);
+    let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
     let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
     if !leaving.wanted() {
@@ -125,11 +132,11 @@ impl Args {
         sides: Sides,
         time: Duration,
         chosen: &RefCell<Option<Chosen>>,
-        leaving: &Leaving,
+        leave: &dyn Fn() -> bool,
     ) -> Result<Recorded> {
         let mut recorded = record_here(sides, time, &|| {
             chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
-            leaving.wanted()
+            leave()
         })?;
         if let Some((chosen, host)) = chosen.borrow_mut().as_mut().zip(recorded.host.as_mut()) {
             chosen.look_again();
@@ -140,27 +147,5 @@ impl Args {
             host.names = chosen.names();
         }
         Ok(recorded)
-    }
-
-    /// One window after the other.
-    fn top(
-        &self,
-        sides: Sides,
-        chosen: &RefCell<Option<Chosen>>,
-        leaving: &Leaving,
-    ) -> Result<ExitCode> {
-        let end = self.time.map(|time| Instant::now() + time);
-        loop {
-            let left = end.map_or(WINDOW, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() || leaving.wanted() {
-                return Ok(leaving.code());
-            }
-            let recorded = self.record(sides, left.min(WINDOW), chosen, leaving)?;
-            clear_terminal();
-            if let Err(error) = check_whole(recorded.host.as_ref()) {
-                errln!("{error}");
-            }
-            self.shown.show(&self.shown.report(&recorded))?;
-        }
     }
 }

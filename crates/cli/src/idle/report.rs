@@ -3,7 +3,7 @@
 
 use paratick_bench::wakeups::Recorded;
 use paratick_core::{
-    noise::Absence,
+    noise::{Absence, HostNoise},
     wakeups::{
         advice, lateness, offenders, rounds, summary, with_slack, Advice, Class, Knob, Lateness,
         Offender, Round, Saving, Summary, Trial,
@@ -43,7 +43,6 @@ impl Report<'_> {
     pub fn of<'a>(recorded: &'a Recorded, slack: Option<u64>, knobs: &[Knob]) -> Report<'a> {
         let host = recorded.host.as_ref();
         let Some(guest) = &recorded.guest else {
-            let clock = host.map(|host| host.clock);
             return Report {
                 schema: SCHEMA,
                 summary: None,
@@ -52,7 +51,7 @@ impl Report<'_> {
                 rounds: Vec::new(),
                 absences: host.map_or(&[], |host| &host.absences),
                 names: host.map(|host| &host.names),
-                window_ns: clock.map_or(0, |clock| clock.end.ns.saturating_sub(clock.begin.ns)),
+                window_ns: host.map_or(0, HostNoise::window_ns),
                 saving: None,
                 counted: None,
                 advice: Vec::new(),

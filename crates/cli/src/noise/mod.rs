@@ -2,6 +2,7 @@
 //! `paratick noise`: of the VMs that run on this machine, or of this machine, which is one.
 
 pub mod lab;
+mod pages;
 mod report;
 mod shown;
 
@@ -11,9 +12,11 @@ use crate::{
     options::{duration, named, refuse, Chosen, Role, Vms},
     print::errln,
     signals::{self, Leaving},
+    top::{windows, Screen},
 };
 use anyhow::Result;
 use clap::Args as Arguments;
+use pages::Noise;
 use paratick_bench::noise::{check_ran, record_here, Recorded, Sides};
 use paratick_core::noise::{mark_ticks, GuestNoise, HostNoise, Sampler};
 use report::Report;
@@ -22,7 +25,7 @@ use std::{
     cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Say where the time of VMs goes while they do not run on
@@ -40,7 +43,7 @@ use std::{
 pub struct Args {
     #[command(flatten)]
     vms: Vms,
-    /// For how long to record [default: 3s; with --top, until interrupted]
+    /// For how long to record [default: 3s; with --top, until q]
     #[arg(long = "for", id = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
     #[command(flatten)]
@@ -49,8 +52,8 @@ pub struct Args {
     /// [default: osnoise where the kernel has it]
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
     sampler: Option<Sampler>,
-    /// Show a new table each two seconds
-    #[arg(long, conflicts_with_all = ["save", "recording"])]
+    /// Show it on the whole terminal, each two seconds anew; q ends
+    #[arg(long, conflicts_with_all = ["save", "recording", "above", "budget", "figure", "format"])]
     top: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
@@ -64,7 +67,6 @@ pub struct Args {
 }
 
 const TIME: Duration = Duration::from_secs(3);
-const WINDOW: Duration = Duration::from_secs(2);
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.recording.is_empty() {
@@ -81,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.vms.refuse("with --side guest: this machine is the VM")?;
     }
     if args.top {
-        args.shown.check_windows()?;
+        Screen::<Noise>::check()?;
     }
     if let Some(file) = &args.save {
         input::check_writable(file)?;
@@ -89,9 +91,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
-        return args.top(sides, &chosen, &leaving);
+        return windows(args.time, &leaving, |time, leave| {
+            args.record(sides, time, &chosen, leave).map(Noise::of)
+        });
     }
-    let recorded = args.record(sides, args.time.unwrap_or(TIME), &chosen, &leaving)?;
+    let time = args.time.unwrap_or(TIME);
+    let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
     let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
     if !leaving.wanted() {
@@ -172,12 +177,12 @@ impl Args {
         sides: Sides,
         time: Duration,
         chosen: &RefCell<Option<Chosen>>,
-        leaving: &Leaving,
+        leave: &dyn Fn() -> bool,
     ) -> Result<Recorded> {
         let above = self.shown.above_ns();
         let mut recorded = record_here(sides, time, above, &|| {
             chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
-            leaving.wanted()
+            leave()
         })?;
         if let Some(chosen) = &mut *chosen.borrow_mut() {
             chosen.look_again();
@@ -190,25 +195,6 @@ impl Args {
             }
         }
         Ok(recorded)
-    }
-
-    /// One window after the other.
-    fn top(
-        &self,
-        sides: Sides,
-        chosen: &RefCell<Option<Chosen>>,
-        leaving: &Leaving,
-    ) -> Result<ExitCode> {
-        let end = self.time.map(|time| Instant::now() + time);
-        for window in 1.. {
-            let left = end.map_or(WINDOW, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() || leaving.wanted() {
-                break;
-            }
-            let recorded = self.record(sides, left.min(WINDOW), chosen, leaving)?;
-            self.shown.window(window, &recorded)?;
-        }
-        Ok(leaving.code())
     }
 }
 

@@ -66,18 +66,12 @@ impl Report<'_> {
         }
     }
 
-    /// How much there was, and what it came from.
-    pub fn brief(&self, recorded: &Recorded) -> String {
-        let much = self.much(recorded);
-        [much, tables::ranks(&self.sources, "What it came from").text()].join("\n")
-    }
-
     fn much(&self, recorded: &Recorded) -> String {
         match (&self.ledger, &recorded.host) {
             (Some(ledger), _) => tables::cpus(ledger).text(),
-            (None, Some(host)) if host.least_ns > 0 => tables::long(host, window(host)).text(),
+            (None, Some(host)) if host.least_ns > 0 => tables::long(host, host.window_ns()).text(),
             (None, Some(host)) => {
-                let classes = tables::classes(&host.absences, window(host)).text();
+                let classes = tables::classes(&host.absences, host.window_ns()).text();
                 match tables::vms(host) {
                     Some(vms) => format!("{classes}\n{}", vms.text()),
                     None => classes,
@@ -96,7 +90,7 @@ impl Report<'_> {
             pieces.extend(tables::program(ledger).map(|said| wrap(&said)));
             pieces.extend(tables::exits(ledger).map(|exits| wrap(&exits)));
             if let (Some(host), None) = (&recorded.host, recorded.joined()) {
-                pieces.push(tables::classes(&host.absences, window(host)).text());
+                pieces.push(tables::classes(&host.absences, host.window_ns()).text());
             }
         }
         if let Some((stalls, found)) = recorded.stalls.zip(self.stalls.as_ref()) {
@@ -154,8 +148,4 @@ fn longest(ledger: &Ledger, most: usize, least_ns: u64) -> Vec<&Entry> {
     gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.ns), gap.begin_ns));
     gaps.truncate(most);
     gaps
-}
-
-fn window(host: &HostNoise) -> u64 {
-    host.clock.end.ns.saturating_sub(host.clock.begin.ns)
 }

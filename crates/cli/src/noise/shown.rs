@@ -6,7 +6,7 @@ use crate::{
     errors::usage,
     input,
     options::refuse,
-    print::{clear_terminal, errln, json, out},
+    print::{errln, json, out},
     report::{check, write_page},
 };
 use anyhow::Result;
@@ -100,24 +100,6 @@ impl Shown {
         }
         host.above(self.above_ns());
         Ok(())
-    }
-
-    /// For what is shown window by window.
-    pub fn check_windows(&self) -> Result<()> {
-        refuse(&["above", "budget", "figure"], "with --top")?;
-        match self.format.is_rtla() {
-            true => Err(usage("--top has no table of rtla's\nhint: omit --format, or --top")),
-            false => Ok(()),
-        }
-    }
-
-    pub fn window(&self, window: u32, recorded: &Recorded) -> Result<()> {
-        let report = Report::of(recorded, None);
-        if self.format == Format::Json {
-            return json(&report);
-        }
-        clear_terminal();
-        out!("Window {window}\n\n{}\n", report.brief(recorded))
     }
 
     pub fn show(&self, recorded: &Recorded, report: &Report) -> Result<()> {

@@ -16,6 +16,13 @@ pub struct Halts {
 }
 
 impl Halts {
+    pub fn name(&self, process: u32) -> String {
+        match self.names.get(&process) {
+            Some(name) => format!("{name} (pid {process})"),
+            None => format!("pid {process}"),
+        }
+    }
+
     /// Leaves out what is not of these vCPUs, by process and number.
     pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
         self.vcpus.retain(|one| one.process.is_some_and(|process| has(process, one.vcpu)));

@@ -241,13 +241,13 @@ pub(super) fn sources(absence: &Absence, cut: u64) -> Vec<(Source, u64)> {
 
 /// What all exits of a host come from.  A vCPU that has nothing to do loses nothing while it is
 /// blocked, or while KVM polls for it; only when it is late to come back.
-pub fn host_sources(absences: &[Absence]) -> Vec<Rank> {
+pub fn host_sources<'a>(absences: impl IntoIterator<Item = &'a Absence>) -> Vec<Rank> {
     let idle = |source: &Source| {
         matches!(
             source,
             Source::Blocked { cause: Cause::Halt, .. } | Source::Exit { cause: Cause::Halt, .. }
         )
     };
-    let all = absences.iter().flat_map(|absence| sources(absence, 0));
+    let all = absences.into_iter().flat_map(|absence| sources(absence, 0));
     by_source(all.filter(|(source, _)| !idle(source)))
 }

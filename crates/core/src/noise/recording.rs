@@ -87,6 +87,20 @@ impl HostNoise {
             && absences.all(|one| is_time((one.begin_ns, one.ns)) && is_whole(one))
     }
 
+    /// For how long it was recorded.
+    pub fn window_ns(&self) -> u64 {
+        self.clock.end.ns.saturating_sub(self.clock.begin.ns)
+    }
+
+    /// By process.
+    pub fn vms(&self) -> BTreeMap<u32, Vec<&Absence>> {
+        let mut vms: BTreeMap<u32, Vec<&Absence>> = BTreeMap::new();
+        for one in &self.absences {
+            vms.entry(one.process).or_default().push(one);
+        }
+        vms
+    }
+
     /// By process, and number in it: all vCPUs that were seen.
     pub fn vcpus(&self) -> BTreeSet<(u32, u32)> {
         let offsets = self.tsc_offsets.iter().map(|one| (one.process, one.vcpu));

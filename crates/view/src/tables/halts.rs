@@ -24,7 +24,7 @@ pub fn wakers(halts: &Halts) -> Table {
         let at_most = |share: f64| nanos(lengths[((lengths.len() - 1) as f64 * share) as usize]);
         let those = |is: &dyn Fn(&Halt) -> bool| halts.iter().filter(|halt| is(halt)).count();
         table.row(
-            name(waker),
+            ended_by(waker),
             [
                 count(halts.len() as f64),
                 at_most(0.5),
@@ -192,7 +192,7 @@ fn process(vm: &Vm) -> String {
     }
 }
 
-fn name(waker: Waker) -> &'static str {
+pub fn ended_by(waker: Waker) -> &'static str {
     match waker {
         Waker::Timer => "its own timer",
         Waker::VirtualTick => "a virtual tick",

@@ -252,10 +252,7 @@ pub fn long(host: &HostNoise, window_ns: u64) -> Table {
 
 /// Each VM that a host recorded, with the longest of its absences; none where there is one VM.
 pub fn vms(host: &HostNoise) -> Option<Table> {
-    let mut vms: BTreeMap<u32, Vec<&Absence>> = BTreeMap::new();
-    for one in &host.absences {
-        vms.entry(one.process).or_default().push(one);
-    }
+    let vms = host.vms();
     if vms.len() < 2 {
         return None;
     }

@@ -70,6 +70,17 @@ fn parts<T: ToString>(counts: &BTreeMap<T, u64>) -> String {
 }
 
 /// Who wakes it, the costliest first; `with_host` is whether exits were counted.
+/// Whose timers they are, with the unit.
+pub fn process(one: &Offender) -> String {
+    let Some(process) = one.source.process() else { return String::new() };
+    let unit = process.unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
+    match process.pid {
+        Some(pid) => format!("{} {pid}{unit}", process.name),
+        None if one.processes > 1 => format!("{} × {}{unit}", one.processes, process.name),
+        None => format!("{}{unit}", process.name),
+    }
+}
+
 pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Table {
     let caption = match with_host {
         true => "What keeps it busy, by exits",
@@ -106,16 +117,8 @@ pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Tab
             Source::Timer { timer } => (timer.start.clone(), timer.class.to_string()),
             _ => (None, String::new()),
         };
-        let process = one.source.process().map_or(String::new(), |process| {
-            let unit = process.unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
-            match process.pid {
-                Some(pid) => format!("{} {pid}{unit}", process.name),
-                None if one.processes > 1 => format!("{} × {}{unit}", one.processes, process.name),
-                None => format!("{}{unit}", process.name),
-            }
-        });
         let mut cells = vec![
-            process,
+            process(one),
             or_nothing(start, |start| start),
             class,
             each(one.expiries),

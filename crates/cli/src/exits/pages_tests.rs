@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
+use crate::top::{
+    test::{press, screen},
+    Top,
+};
 use paratick_core::{
     cause::Cause,
     observed::{Kind, SCHEMA},
 };
-use ratatui::{backend::TestBackend, Terminal};
+use ratatui::crossterm::event::KeyCode;
 
 fn exits(vcpu: u32, cause: Cause, reason: &str, about: Option<&str>, count: u64, ns: u64) -> Exits {
     let kind = Kind { cause, reason: reason.into(), about: about.map(Into::into) };
@@ -37,9 +41,9 @@ fn seen(vms: Vec<Vm>) -> Observed {
     }
 }
 
-fn three() -> Top {
+fn three() -> Top<Counts> {
     let arm = Some("TSC_DEADLINE");
-    Top::of(seen(vec![
+    Top::of(Counts::of(seen(vec![
         vm(
             "shop/frontend-7d9f",
             412,
@@ -60,18 +64,7 @@ fn three() -> Top {
             ],
         ),
         vm("5017", 5_017, true, vec![exits(0, Cause::Other, "cpuid", None, 3, 9_000)]),
-    ]))
-}
-
-/// What a terminal of this size shows.
-fn screen(top: &Top, width: u16, height: u16) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| top.draw(frame)).unwrap();
-    terminal.backend().to_string()
-}
-
-fn press(top: &mut Top, keys: &[KeyCode]) -> Step {
-    keys.iter().fold(Step::Stay, |_, key| top.press((*key).into()))
+    ])))
 }
 
 #[test]
@@ -90,8 +83,8 @@ fn an_opened_vm_has_its_vcpus_and_causes() {
     insta::assert_snapshot!("opened_200x60", screen(&top, 200, 60));
 }
 
-fn order(top: &Top) -> Vec<String> {
-    top.lines().0.into_iter().map(|line| line.key).collect()
+fn order(top: &Top<Counts>) -> Vec<String> {
+    top.page().0.lines.into_iter().map(|line| line.key).collect()
 }
 
 #[test]
@@ -106,34 +99,26 @@ fn keys_sort_and_the_mark_stays_on_its_line() {
     ] {
         press(&mut top, &[KeyCode::Char(key)]);
         assert_eq!(order(&top), expected, "{key}");
-        let (lines, at) = top.lines();
-        assert_eq!(lines[at].key, "4015");
+        let (page, at) = top.page();
+        assert_eq!(page.lines[at].key, "4015");
     }
     press(&mut top, &[KeyCode::PageDown]);
-    assert_eq!(top.lines().1, 2);
+    assert_eq!(top.page().1, 2);
     press(&mut top, &[KeyCode::PageUp, KeyCode::Up]);
-    assert_eq!(top.lines().1, 0);
-}
-
-#[test]
-fn q_leaves_and_ctrl_c_interrupts() {
-    let mut top = three();
-    assert_eq!(press(&mut top, &[KeyCode::Char('x')]), Step::Stay);
-    assert_eq!(press(&mut top, &[KeyCode::Char('q')]), Step::Leave);
-    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(top.press(ctrl_c), Step::Interrupt);
+    assert_eq!(top.page().1, 0);
 }
 
 #[test]
 fn numbers_are_of_what_came_since_the_last_look() {
     let mut top = three();
-    let mut later = top.seen.clone();
+    let before = top.pages.seen.clone();
+    let mut later = before.clone();
     later.ns += 2_000_000_000;
     later.vms[0].ns += 2_000_000_000;
     later.vms[0].exits[2].spent.count += 200;
-    top.update(later);
-    let (lines, _) = top.lines();
-    assert_eq!((lines[0].key.as_str(), lines[0].exits), ("412", 200));
+    top.pages = Counts { lately: later.since(&before), seen: later };
+    let (page, _) = top.page();
+    assert_eq!((page.lines[0].key.as_str(), page.lines[0].ranks[0]), ("412", 200));
     assert!(screen(&top, 80, 24).contains("100 exits/s"), "{}", screen(&top, 80, 24));
 }
 
@@ -142,13 +127,13 @@ fn no_size_is_too_small_and_no_number_of_vms_too_large() {
     let many = (1..2_000).map(|process| {
         vm(&format!("vm-{process}"), process, false, vec![exits(0, Cause::Halt, "hlt", None, 9, 9)])
     });
-    let mut top = Top::of(seen(many.collect()));
+    let mut top = Top::of(Counts::of(seen(many.collect())));
     press(&mut top, &[KeyCode::Char('n'), KeyCode::PageDown, KeyCode::PageDown, KeyCode::PageDown]);
-    let (lines, at) = top.lines();
-    let marked = lines[at].cells[0].clone();
+    let (page, at) = top.page();
+    let marked = page.lines[at].cells[0].clone();
     assert!(screen(&top, 80, 24).contains(&marked));
     for (width, height) in [(1, 1), (10, 2), (20, 3)] {
         screen(&top, width, height);
     }
-    screen(&Top::of(seen(Vec::new())), 80, 24);
+    screen(&Top::of(Counts::of(seen(Vec::new()))), 80, 24);
 }
