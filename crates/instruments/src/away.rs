@@ -8,10 +8,11 @@ use crate::{
     symbols::function_address,
     told,
     tracefs::Tracefs,
+    unsampled,
 };
 use anyhow::{Context, Result};
 use aya::{maps::HashMap, Ebpf};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, os::fd::OwnedFd};
 
 /// Beside those of [`told::EVENTS`].  Each has a BPF program of its name.
 const EVENTS: &[(&str, bool)] = &[
@@ -50,6 +51,8 @@ const RUN: &str = "kvm_arch_vcpu_ioctl_run";
 
 pub struct Programs {
     pub ebpf: Ebpf,
+    /// Programs are attached as long as these are open.
+    _events: Vec<OwnedFd>,
     /// Whether the end of the VMM's time is seen.
     pub sees_run: bool,
 }
@@ -65,8 +68,8 @@ impl Programs {
         let vms: &mut _ = ebpf.map_mut("vms").context("no BPF map vms")?;
         HashMap::<_, u32, u64>::try_from(vms)?.insert(0, 0, 0)?;
         let sees_run = function_address(RUN)?.is_some() && bpf::probe(&mut ebpf, RUN).is_ok();
-        bpf::attach(&mut ebpf, events)?;
-        Ok(Programs { ebpf, sees_run })
+        let _events = unsampled::attach(&tracefs, &mut ebpf, events)?;
+        Ok(Programs { ebpf, _events, sees_run })
     }
 
     /// How many exits of each VM whose vCPUs made one found no room; 0 is for VMs without a place.

@@ -122,18 +122,20 @@ pub fn field_offsets(tracefs: &Tracefs, fields: &[Field]) -> Result<Vec<(&'stati
 /// Attaches to each event the program of its name, in this order.
 pub fn attach<'a>(ebpf: &mut Ebpf, events: impl IntoIterator<Item = &'a str>) -> Result<()> {
     for event in events {
-        attach_one(ebpf, event).with_context(|| {
-            let hint = match perf_is_for_admins() {
-                true => {
-                    "have CAP_SYS_ADMIN, too, or set kernel.perf_event_paranoid to 2, which is \
-                     Linux' own default"
-                }
-                false => "be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS",
-            };
-            format!("cannot attach a BPF program to tracepoint {event}\nhint: {hint}")
-        })?;
+        attach_one(ebpf, event).with_context(|| cannot_attach(event))?;
     }
     Ok(())
+}
+
+pub fn cannot_attach(event: &str) -> String {
+    let hint = match perf_is_for_admins() {
+        true => {
+            "have CAP_SYS_ADMIN, too, or set kernel.perf_event_paranoid to 2, which is Linux' own \
+             default"
+        }
+        false => "be root, on a kernel with CONFIG_PERF_EVENTS and CONFIG_BPF_EVENTS",
+    };
+    format!("cannot attach a BPF program to tracepoint {event}\nhint: {hint}")
 }
 
 /// Kernels of distributions have more values than Linux' own, and Debian's has this one by default:

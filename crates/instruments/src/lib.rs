@@ -34,6 +34,7 @@ pub mod timers;
 mod told;
 mod tracefs;
 mod tsc_offsets;
+mod unsampled;
 pub mod untold;
 pub mod vcpus;
 

@@ -71,6 +71,12 @@ impl Tracefs {
         Ok(present)
     }
 
+    /// What perf calls the event.
+    pub fn number(&self, event: &str) -> Result<u64> {
+        let text = fs_err::read_to_string(self.0.join("events").join(event).join("id"))?;
+        text.trim().parse().with_context(|| format!("the number of {event} is {text:?}"))
+    }
+
     pub fn format(&self, event: &str) -> Result<Format> {
         let path = self.0.join("events").join(event).join("format");
         let text = fs_err::read_to_string(&path)
