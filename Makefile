@@ -56,7 +56,7 @@ kernels: build ## the images: with the series and without (up to 18 min)
 	$(PARATICK) kernel build
 	$(PARATICK) kernel build --base
 
-emulator: build ## QEMU from Debian's source, fixed for nested guests (3 min, network)
+emulator: build ## QEMU from Debian's source, fixed for nested guests (2 min, network)
 	$(PARATICK) emulator build
 
 deb: ## the Debian packages, in target/deb (3 min)
@@ -70,7 +70,7 @@ demo: ## from a bare machine to tables of exits and a report (12 to 20 min)
 	    scripts/bootstrap
 	$(QUIET)build.log 2/5 'compile paratick and check this machine' '2 to 3 min' \
 	    $(MAKE) --no-print-directory build ready
-	$(STEP) 3/5 'build the emulator' '3 to 4 min' $(PARATICK) emulator build
+	$(STEP) 3/5 'build the emulator' '2 to 3 min' $(PARATICK) emulator build
 	$(STEP) 4/5 'measure a kernel of Debian'"'"'s, and beside that build ours' \
 	    'first table after half a minute, all after 6 to 9 min' \
 	    $(MAKE) -j2 --no-print-directory first kernel-beside

@@ -17,7 +17,7 @@ use std::{
 /// Build the lab's emulator, and show that its fix is needed
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Build QEMU from Debian's source with the fix (4 to 6 minutes on 2 CPUs, once)
+    /// Build QEMU from Debian's source with the fix (3 to 6 minutes on 2 CPUs, once)
     Build {
         /// Build it without the fix: what the stress test fails on
         #[arg(long)]

@@ -31,7 +31,7 @@ pub enum Variant {
     Unfixed,
 }
 
-/// The lab's emulator: the one named by `$PARATICK_QEMU`, else our own, built (4 to 6 minutes on 2
+/// The lab's emulator: the one named by `$PARATICK_QEMU`, else our own, built (3 to 6 minutes on 2
 /// CPUs) unless the cache has it.
 pub fn ensure(events: Events) -> Result<Emulator> {
     match qemu::named_qemu()? {
