@@ -226,7 +226,7 @@ fn an_interrupted_look_keeps_what_it_has() {
     host.shutdown().unwrap();
 }
 
-/// Each verb shows its VMs, and one of them opened; then the terminal is as it was, whoever ends it.
+/// Each verb shows its VMs, one of them opened; then the terminal is as it was, whoever ends it.
 #[test]
 fn top_gives_the_terminal_back() {
     compile(SOURCE, VMM);

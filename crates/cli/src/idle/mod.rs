@@ -46,7 +46,7 @@ pub struct Args {
     #[command(flatten)]
     role: Role,
     /// Show it on the whole terminal, each two seconds anew; q ends
-    #[arg(long, conflicts_with_all = ["save", "recording", "figure", "format", "slack", "try"])]
+    #[arg(long, conflicts_with_all = ["save", "recording", "figure", "format", "slack", "knobs"])]
     top: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]

@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
     sampler: Option<Sampler>,
     /// Show it on the whole terminal, each two seconds anew; q ends
-    #[arg(long, conflicts_with_all = ["save", "recording", "above", "budget", "figure", "format"])]
+    #[arg(long, conflicts_with_all = ["save", "recording"])]
     top: bool,
     /// Keep what was recorded, for --recording
     #[arg(long, value_name = "FILE")]
@@ -83,6 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.vms.refuse("with --side guest: this machine is the VM")?;
     }
     if args.top {
+        refuse(&["above", "budget", "figure", "format"], "with --top")?;
         Screen::<Noise>::check()?;
     }
     if let Some(file) = &args.save {
