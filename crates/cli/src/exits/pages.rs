@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick exits --top` shows.
 
-use crate::top::{Column, Line, Page, Pages};
+use crate::top::{lost, Column, Line, Page, Pages};
 use paratick_core::observed::{mostly, sum, Exits, Observed, Spent, Vm};
 use paratick_view::{
     number::{count, decimal, nanos, or_nothing, plural},
@@ -46,8 +46,7 @@ impl Counts {
     fn head(&self, vm: Option<&Vm>) -> String {
         let all = vm.map_or_else(|| self.lately.total(), Vm::all);
         let seconds = self.lately.ns.max(1) as f64 / 1e9;
-        let lost = self.seen.lost + self.seen.vms.iter().map(|vm| vm.lost).sum::<u64>();
-        let lost = if lost > 0 { format!("   LOST {}", count(lost as f64)) } else { String::new() };
+        let lost = lost(self.seen.lost + self.seen.vms.iter().map(|vm| vm.lost).sum::<u64>());
         let what = match vm {
             Some(vm) => format!("{} (process {})", vm.name, vm.process),
             None => plural(self.lately.vms.len(), "VM"),

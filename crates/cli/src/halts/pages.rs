@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick halts --top` shows.
 
-use crate::top::{Column, Line, Page, Pages};
+use crate::top::{per_second, percent, Column, Line, Page, Pages};
 use paratick_core::halts::{Halt, Halts, VcpuHalts, Waker};
 use paratick_view::{
-    number::{decimal, nanos, plural},
+    number::{nanos, plural},
     tables::halts::ended_by,
 };
 use ratatui::layout::Constraint;
@@ -86,14 +86,8 @@ fn line<const N: usize>(
     let sum = |of: fn(&Halt) -> u64| halts.iter().map(|halt| of(halt)).sum::<u64>();
     let (count, polled, all) = (halts.len() as u64, sum(|one| one.polled_ns), sum(|one| one.ns));
     let slept = all.saturating_sub(polled);
-    // Of one CPU.
-    let percent = |part: u64| decimal(part as f64 / ns.max(1) as f64 * 100.0);
-    let numbers = [
-        decimal(count as f64 / (ns.max(1) as f64 / 1e9)),
-        percent(polled),
-        percent(slept),
-        nanos(all / count.max(1)),
-    ];
+    let numbers =
+        [per_second(count, ns), percent(polled, ns), percent(slept, ns), nanos(all / count.max(1))];
     let cells = before.into_iter().chain(numbers).chain([by.to_string()]).collect();
     Line { key, ranks: vec![count, polled, slept], cells, dim: false }
 }

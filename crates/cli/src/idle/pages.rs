@@ -2,11 +2,11 @@
 //! What `paratick idle --top` shows.
 
 use super::report::Report;
-use crate::top::{Column, Line, Page, Pages};
+use crate::top::{lost, per_second, Column, Line, Page, Pages};
 use paratick_bench::wakeups::Recorded;
 use paratick_core::noise::{Absence, Class, HostNoise};
 use paratick_view::{
-    number::{count, decimal, nanos, plural},
+    number::{nanos, plural},
     tables::wakeups::process,
 };
 use ratatui::layout::Constraint;
@@ -76,8 +76,7 @@ impl Wakeups {
 }
 
 fn of_host(host: &HostNoise) -> Page {
-    let (ns, lost) = (host.window_ns(), host.lost.values().sum::<u64>());
-    let lost = if lost > 0 { format!("   LOST {}", count(lost as f64)) } else { String::new() };
+    let (ns, lost) = (host.window_ns(), lost(host.lost.values().sum()));
     let vms = host.vms();
     let lines = vms.iter().map(|(vm, its)| {
         let vcpus: BTreeSet<u32> = its.iter().map(|one| one.vcpu).collect();
@@ -103,7 +102,7 @@ fn line<const B: usize, const A: usize>(
 ) -> Line {
     let slept = |one: &&&Absence| one.class == Class::Halt && one.blocked_ns > 0;
     let (exits, woken) = (its.len() as u64, its.iter().filter(slept).count() as u64);
-    let numbers = [each(exits, ns), each(woken, ns)];
+    let numbers = [per_second(exits, ns), per_second(woken, ns)];
     let cells = before.into_iter().chain(numbers).chain(after).collect();
     Line { key, ranks: vec![woken, exits], cells, dim: false }
 }
@@ -113,16 +112,13 @@ fn of_guest(report: &Report) -> Page {
     let lines = report.offenders.iter().map(|one| {
         let (process, source) = (process(one), one.source.to_string());
         let key = format!("{process} {source}");
-        let cells = vec![each(one.expiries, ns), each(one.wakeups, ns), process, source];
+        let cells =
+            vec![per_second(one.expiries, ns), per_second(one.wakeups, ns), process, source];
         Line { key, ranks: vec![one.wakeups, one.expiries], cells, dim: false }
     });
     let sources = plural(report.offenders.len(), "source");
     let head = format!("paratick idle   {sources}   last {}", nanos(ns));
     Page { head, columns: SOURCES, lines: lines.collect(), opens: false }
-}
-
-fn each(times: u64, ns: u64) -> String {
-    decimal(times as f64 / (ns.max(1) as f64 / 1e9))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `paratick noise --top` shows.
 
-use crate::top::{Column, Line, Page, Pages};
+use crate::top::{lost, per_second, percent, Column, Line, Page, Pages};
 use paratick_bench::noise::Recorded;
 use paratick_core::noise::{
     by_source, host_sources, ledger, Absence, Class, HostNoise, Ledger, Rank,
 };
-use paratick_view::number::{count, decimal, nanos, plural};
+use paratick_view::number::{nanos, plural};
 use ratatui::layout::Constraint;
 use std::collections::BTreeSet;
 
@@ -68,11 +68,9 @@ impl Noise {
 
 /// That something is missing.
 fn mark(recorded: &Recorded) -> String {
-    let lost = recorded.host.as_ref().map_or(0, |host| host.lost.values().sum::<u64>());
-    match (lost, &recorded.incomplete) {
-        (1.., _) => format!("   LOST {}", count(lost as f64)),
-        (0, Some(_)) => "   INCOMPLETE".into(),
-        (0, None) => String::new(),
+    match recorded.host.as_ref().map_or(0, |host| host.lost.values().sum()) {
+        0 if recorded.incomplete.is_some() => "   INCOMPLETE".into(),
+        number => lost(number),
     }
 }
 
@@ -181,15 +179,6 @@ fn gaps(ledger: &Ledger) -> Vec<Line> {
         Line { key: cpu.to_string(), ranks, cells, dim: false }
     };
     cpus(ledger).into_iter().map(of).collect()
-}
-
-fn per_second(times: u64, ns: u64) -> String {
-    decimal(times as f64 / (ns.max(1) as f64 / 1e9))
-}
-
-/// Of one CPU.
-fn percent(part: u64, ns: u64) -> String {
-    decimal(part as f64 / ns.max(1) as f64 * 100.0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 
 mod screen;
 
-use paratick_view::table::plain;
+use paratick_view::{
+    number::{count, decimal},
+    table::plain,
+};
 use ratatui::{
     crossterm::event::{KeyCode, KeyEvent, KeyEventKind},
     layout::{Constraint, Layout},
@@ -144,6 +147,24 @@ impl<P: Pages> Top<P> {
         };
         format!("q quits  up/down  {keys}sort: {}", sorts.collect::<Vec<_>>().join(" "))
     }
+}
+
+/// So often in so many ns, for each second.
+pub fn per_second(times: u64, ns: u64) -> String {
+    decimal(times as f64 / (ns.max(1) as f64 / 1e9))
+}
+
+/// In percent of one CPU.
+pub fn percent(part: u64, ns: u64) -> String {
+    decimal(part as f64 / ns.max(1) as f64 * 100.0)
+}
+
+/// That so many are missing, for the end of a head.
+pub fn lost(number: u64) -> String {
+    if number == 0 {
+        return String::new();
+    }
+    format!("   LOST {}", count(number as f64))
 }
 
 fn cell(text: String, column: &Column) -> Cell<'static> {
