@@ -65,8 +65,9 @@ ld -m elf_i386 -Ttext 0x7c00 --oformat binary -o boot.img boot.o
 took() {
 	for _ in 1 2 3 4 5; do
 		QEMU_MODULE_DIR=$PWD/usr/lib/x86_64-linux-gnu/qemu \
-		/usr/bin/time -o time -f %U usr/bin/qemu-system-x86_64 -accel tcg,thread=single "$@" \
-			-nodefaults -display none -no-reboot -L usr/share/qemu -L usr/share/seabios \
+		/usr/bin/time -o time -f %U usr/bin/qemu-system-x86_64 "$@" \
+			-accel tcg,thread=single -nodefaults -display none -no-reboot \
+			-L usr/share/qemu -L usr/share/seabios \
 			-device isa-debug-exit,iobase=0xf4,iosize=1 \
 			-drive file=boot.img,format=raw,if=ide >/dev/null 2>&1 || :
 		tail -1 time
