@@ -69,7 +69,6 @@ fn parts<T: ToString>(counts: &BTreeMap<T, u64>) -> String {
     parts.join(", ") + more
 }
 
-/// Who wakes it, the costliest first; `with_host` is whether exits were counted.
 /// Whose timers they are, with the unit.
 pub fn process(one: &Offender) -> String {
     let Some(process) = one.source.process() else { return String::new() };
@@ -81,6 +80,7 @@ pub fn process(one: &Offender) -> String {
     }
 }
 
+/// Who wakes it, the costliest first; `with_host` is whether exits were counted.
 pub fn offenders(offenders: &[Offender], window_ns: u64, with_host: bool) -> Table {
     let caption = match with_host {
         true => "What keeps it busy, by exits",
