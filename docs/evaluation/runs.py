@@ -4,6 +4,7 @@
 
 usage: docs/evaluation/runs.py NAME >docs/evaluation/tables/NAME.json
 
+applied: what `paratick lab halts --apply` expects of a rule and then measures; two minutes.
 crossover: from which idle period on a stopped tick costs less than one that goes on (section 3.3 of
 the paper).  The agent computes for 1 ms and sleeps in turn, for two seconds of virtual time, in
 each of two modes; some three minutes.
@@ -11,12 +12,16 @@ events: what a program costs that looks for an event, and one that waits for it 
 "Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
 ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
+grouped: two idle guests with timers of user space, put together in different ways, by mode; some 4
+minutes.
 hardware-noise, lateness, paper-starves, wake-ups, weights: what boot tests print as rows of these
 tables; some minutes each.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.
 matrix: every verb that observes a guest and its host, on the same kernels; some 25 minutes.
+tests: what other boot tests print as rows, each of a table that the row names; some 12 minutes.
+windows: how late timers are in ten and twenty guests that wake up together; some 3 minutes.
 """
 
 import datetime
@@ -127,10 +132,10 @@ def traced(data):
     return row
 
 
-def rows_of(test, table):
+def rows_of(tests, table):
     """What boot tests print as rows of a table."""
     cargo = [os.environ.get("CARGO", "cargo"), "test", "--release", "--locked", "--workspace"]
-    cargo += ["--test", "boot", test, "--", "--nocapture", "--test-threads", "1"]
+    cargo += ["--test", "boot", "--", *tests.split(), "--nocapture", "--test-threads", "1"]
     cargo += ["--include-ignored"]
     out = subprocess.run(cargo, check=True, stdout=subprocess.PIPE).stdout.decode()
     for line in out.splitlines():
@@ -138,6 +143,97 @@ def rows_of(test, table):
         _, found, row = line.partition(f"row of {table}: ")
         if found:
             yield json.loads(row)
+
+
+TESTED = """
+    balance::load_that_can balance::no_idle_cpu_is_woken exit_record::without_a_record
+    exits::cost idle::what_deferring noise::a_program_on_an_isolated_cpu
+    recording::what_recording_costs_an_exit recording::what_records_makes shared::a_guest_that_learns
+    shared::timers_are_on_time shared::two_guests_on_a_pcpu slack::timers_with_slack
+    unasked::a_guest_whose_tasks
+"""
+
+
+def row(table, *cells):
+    """One of a table that has no form of its own: names of columns, each with its value."""
+    return {"table": table, "cells": cells}
+
+
+def tests():
+    for name, cells in rows_of(TESTED, "tests"):
+        yield row(name, *cells)
+
+
+APPLIED = {"pingpong": 2000, "barrier": 1000, "sleep": 500, "exponential": 500, "block": 200}
+
+
+def applied():
+    for workload, work in APPLIED.items():
+        words = [PARATICK, *"lab halts --mode tickless --parallel-clock".split()]
+        words += ["--halt-poll", "none", "--apply=default", "--"]
+        words += [AGENT, "workload", workload, "--work", str(work)]
+        said = subprocess.run(words, capture_output=True, text=True)
+        if said.returncode not in (0, 1):
+            sys.exit(said.stderr)
+        found = {}
+        for what, of in re.findall(r"^  (blocks|polled)\b.*? halt: (.*) \(", said.stderr, re.M):
+            found[what] = [part.rsplit(" ", 1)[0] for part in of.split(", ")]
+        blocks, polled = found["blocks"], found["polled"]
+        yield row(
+            "applied",
+            ["", workload],
+            ["blocks of each halt: before", float(blocks[0])],
+            ["expected", float(blocks[1])],
+            ["then", float(blocks[2])],
+            ["polled for each halt: expected", polled[1]],
+            ["then", polled[2]],
+        )
+
+
+def idle_guests(folder, *options):
+    """The files of `paratick bench idle`, one boot of each mode."""
+    words = [PARATICK, "bench", "idle", *options, "--rounds", "1", "--output", folder]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+
+
+def grouped():
+    modes = ["tickless-stop", "tickless", "paratick"]
+    for how in [None, "phases", "slack", "accuracy", "grouped"]:
+        options = ["--guests", "2", "--quick", "--modes", ",".join(modes)]
+        options += ["--timers", how] if how else []
+        with tempfile.TemporaryDirectory() as folder:
+            words = [PARATICK, "bench", "show", "--format", "json", *idle_guests(folder, *options)]
+            said = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
+        found = {one["mode"]: one["summary"] for one in json.loads(said)["rows"]}
+        figures = [(what, mode) for what in ["wake-ups", "exits"] for mode in modes]
+        cells = [[f"{what}, {mode}", found[mode][what]["median"]] for what, mode in figures]
+        yield row("grouped", ["timers", f"`{how}`" if how else "none"], *cells)
+
+
+def windows():
+    modes = "paratick,paratick+coalesce"
+    cells = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in idle_guests(folder, "--guests", "10,20", "--lateness", "--modes", modes):
+            with open(name) as file:
+                results = json.load(file)
+            guests = results["plan"]["guests"]
+            cells += [(guests, cell) for cell in results["cells"]]
+    for guests, cell in sorted(cells, key=lambda one: one[0]):
+        sample = cell["readings"]["exits"]["samples"][0]
+        for of, late in sorted(sample["late"].items()):
+            beyond = late["beyond_ns"]
+            yield row(
+                "windows",
+                ["guests", guests],
+                ["mode", cell["subject"]["mode"]],
+                ["timers", of],
+                ["expiries", late["expiries"]],
+                ["late by, ms: half within", late["median_ns"] / 1e6],
+                ["at most", late["most_ns"] / 1e6],
+                ["beyond what is allowed", "?" if beyond is None else beyond / 1e6],
+            )
 
 
 def paper_starves():
@@ -294,8 +390,10 @@ def clock(parallel):
 
 
 RUNS = {
+    "applied": applied,
     "crossover": crossover,
     "events": events,
+    "grouped": grouped,
     "hardware-noise": hardware_noise,
     "ipis": ipis,
     "lateness": lateness,
@@ -303,12 +401,14 @@ RUNS = {
     "model-errors": model_errors,
     "paper-starves": paper_starves,
     "stock": stock,
+    "tests": tests,
     "wake-ups": wake_ups,
     "weights": weights,
+    "windows": windows,
 }
 # Where it is not the serial one, nor told by row.
-CLOCKS = dict.fromkeys(["hardware-noise", "ipis", "wake-ups"], "parallel")
-CLOCKS["matrix"] = "each verb's"
+CLOCKS = dict.fromkeys(["applied", "hardware-noise", "ipis", "wake-ups"], "parallel")
+CLOCKS |= {"matrix": "each verb's", "tests": "each test's"}
 if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())
 began = datetime.datetime.now(datetime.timezone.utc)

@@ -3,7 +3,9 @@
 
 use crate::{
     series::said,
-    support::{busy_ticks, compile, kernel, pair, parallel_spec, sh, text, tools, PATIENCE},
+    support::{
+        busy_ticks, compile, kernel, pair, parallel_spec, row_of, sh, text, tools, PATIENCE,
+    },
 };
 use paratick_bench::{
     noise::Sides,
@@ -11,6 +13,7 @@ use paratick_bench::{
 };
 use paratick_core::wakeups::{GuestWakeups, What};
 use paratick_machine::{guest::Guest, host::Host};
+use serde_json::json;
 use std::{ops::Range, time::Duration};
 
 const TIME: Duration = Duration::from_secs(4);
@@ -128,6 +131,8 @@ fn no_idle_cpu_is_woken_to_look_for_load() {
         let kicks: u64 = said(&guest, KICKS).parse().unwrap();
         let causes = busy_ticks(&host, &guest).causes;
         println!("busy CPUs balance: {balances}; {kicks} kicks, {causes:?}");
+        let who = if balances { "the busy CPU" } else { "an idle one, by an IPI" };
+        row_of("kicks", &[("who balances", json!(who)), ("IPIs in a second", json!(kicks))]);
         guest.shutdown().unwrap();
         kicks
     });
@@ -162,6 +167,11 @@ fn load_that_can_be_balanced_is() {
         let mut times: Vec<u64> = out.lines().map(|ns| ns.parse().unwrap()).collect();
         times.sort_unstable();
         println!("busy CPUs balance: {balances}; {times:?}");
+        let who = if balances { "the busy CPU" } else { "an idle one, by an IPI" };
+        let ms = |at: usize| json!(times[at] as f64 / 1e6);
+        let most = times.len() - 1;
+        let cells = [("half within, ms", ms(times.len() / 2)), ("all within, ms", ms(most))];
+        row_of("balanced-after", &[&[("who balances", json!(who))], &cells[..]].concat());
         guest.shutdown().unwrap();
         times[times.len() / 2]
     });

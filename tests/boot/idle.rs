@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is each exit of an idle guest charged to what caused it?
 
-use crate::support::{base_kernel, compile, host_spec, kernel, pair, PATIENCE};
+use crate::support::{base_kernel, compile, host_spec, kernel, pair, row_of, PATIENCE};
 use paratick_bench::{
     noise::Sides,
     wakeups::{record, Load},
@@ -14,6 +14,7 @@ use paratick_core::{
     },
 };
 use paratick_machine::{guest::Guest, host::Host};
+use serde_json::json;
 use std::time::Duration;
 
 pub const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/idle/ticker.c");
@@ -197,6 +198,15 @@ fn what_deferring_and_rounding_a_timer_save_is_predicted() {
         let counted = found(Some(&knob)).sums.all_exits();
         let saved = trial.exits - trial.predicted_exits.unwrap();
         println!("{knob}: {saved} saved of {}, counted {}", trial.exits, trial.exits - counted);
+        row_of(
+            "deferring",
+            &[
+                ("`--try`", json!(format!("`{knob}`"))),
+                ("exits in 20 s", json!(trial.exits)),
+                ("predicted to be saved", json!(saved)),
+                ("saved", json!(trial.exits - counted)),
+            ],
+        );
         assert!(saved * 3 > trial.exits, "{trial:?}");
         assert_close(saved as f64, trial.exits - counted, 0.15);
     }

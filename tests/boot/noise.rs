@@ -2,7 +2,7 @@
 //! Does every moment that a guest loses have a name, and is it the right one?
 
 use crate::support::{
-    base_kernel, compile, host_spec, kernel, mode, pair, resumed, sh, text, tools, PATIENCE,
+    base_kernel, compile, host_spec, kernel, mode, pair, resumed, row_of, sh, text, tools, PATIENCE,
 };
 use paratick_bench::noise::{
     quiet, quiet_host, record_beside, sample_on, Beside, Interrupted, NoiseRecorder, Recorded,
@@ -332,6 +332,13 @@ fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
             }
         }
         println!("{name}: in {SECONDS} s {causes:?}");
+        let its = |cause| causes.get(&cause).copied().unwrap_or_default();
+        let named = [Cause::Arm, Cause::Stop, Cause::Expiry, Cause::HostTick, Cause::Ipi].map(its);
+        let others = causes.values().sum::<usize>() - named.iter().sum::<usize>();
+        let names = ["arm", "stop", "expiry", "host-tick", "ipi"];
+        let cells = names.into_iter().zip(named.map(|count| json!(count)));
+        let cells = [("", json!(name))].into_iter().chain(cells).chain([("others", json!(others))]);
+        row_of("isolated-program", &cells.collect::<Vec<_>>());
         // Else this vCPU was not looked at.
         assert!(causes.contains_key(&Cause::HostTick), "{name}: {causes:?}");
         for of_its_timers in [Cause::Arm, Cause::Stop, Cause::Expiry] {

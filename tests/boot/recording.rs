@@ -4,13 +4,15 @@
 use crate::{
     noise::quiet_pair,
     support::{
-        base_kernel, compile, host_spec, kernel, pair, sh, text, workload, Measured, PATIENCE,
+        base_kernel, compile, host_spec, kernel, pair, row_of, sh, text, workload, Measured,
+        PATIENCE,
     },
 };
 use paratick_bench::noise::{NoiseRecorder, OsnoiseRecorder};
 use paratick_core::cause::Cause;
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use paratick_observe::VcpuCounter;
+use serde_json::json;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/noise/cpuids.c");
 const CPUIDS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cpuids");
@@ -57,6 +59,9 @@ fn what_records_makes_no_exit() {
             causes.iter().filter_map(|cause| measured.causes.get(cause)).sum()
         };
         println!("{mode}: {} exits alone, {} recorded", alone.exits, recorded.exits);
+        let (without, with) = (json!(alone.exits), json!(recorded.exits));
+        let cells = [("", json!(mode)), ("exits in 2 s", without), ("while recorded", with)];
+        row_of("recorded-exits", &cells);
         assert!(seen.exits > recorded.exits && noise.gaps.len() > 500, "{mode}");
         // 500 ticks, and osnoise's own end of a period.
         assert!(alone.exits >= a_tick * 500, "{mode}: {alone:?}");
@@ -112,6 +117,17 @@ fn what_recording_costs_an_exit() {
          {off:?}, with a record {record:?}, off again {again:?}, with programs {programs:?}, \
          counted {counted:?}"
     );
+    let states = [
+        ("a kernel without the series", base),
+        ("nothing recorded", off),
+        ("the guest's exit record", record),
+        ("`noise` on the host", programs),
+        ("`exits` on the host", counted),
+    ];
+    for (what, [shortest, median]) in states {
+        let cells = [("instructions at least", json!(shortest)), ("half within", json!(median))];
+        row_of("recorded-cpuid", &[&[("", json!(what))], &cells[..]].concat());
+    }
     let seen = host.read::<VcpuCounter>().unwrap();
     let exits = &seen.vms[&guest.pid()].exits;
     let cpuids = exits.iter().filter(|one| &*one.kind.reason == "cpuid");

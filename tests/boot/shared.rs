@@ -3,11 +3,13 @@
 
 use crate::{
     halt_until::{compile_timers, late},
-    support::{compile, guest_on, host_for, host_spec, kernel, pair, sh, text, tools, PATIENCE},
+    support::{
+        compile, guest_on, host_for, host_spec, kernel, pair, row_of, sh, text, tools, PATIENCE,
+    },
 };
 use paratick_core::size::Size;
 use paratick_machine::{backend::EMULATED, exec::Exec, guest::Guest, host::Host, spec::HostSpec};
-use serde_json::Value;
+use serde_json::{json, Value};
 use std::thread;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/shared/preempt.c");
@@ -42,6 +44,7 @@ fn timers_are_on_time_where_the_host_s_ticks_hit_another_task() {
         let (host, guest) = pair(spec.clone(), kernel(), 1, mode, &[]);
         let latest = latest(&host, &guest);
         println!("{mode}: {latest:.1} µs");
+        row_of("late-beside-a-task", &[("", json!(mode)), ("late by, µs at most", json!(latest))]);
         assert!(latest <= TICK_US + f64::from(TAKEN_US), "{mode}: {latest}");
         guest.shutdown().unwrap();
     }
@@ -116,6 +119,12 @@ fn two_guests_on_a_pcpu_each_see_half_of_it_and_the_rest_stolen() {
             running.map(|guest| guest.join().unwrap())
         });
         println!("{mode}: user, stolen and all: {measured:.1?} %");
+        for seen in measured {
+            let cells = ["its own, %", "stolen, %", "all, %"].into_iter().zip(seen);
+            let cells = cells.map(|(column, percent)| (column, json!(percent)));
+            let cells = [("", json!(mode))].into_iter().chain(cells).collect::<Vec<_>>();
+            row_of("two-on-a-pcpu", &cells);
+        }
         for [user, steal, all] in measured {
             assert!((40.0..=62.0).contains(&user), "{mode}: {user}");
             assert!((40.0..=62.0).contains(&steal), "{mode}: {steal}");
@@ -160,6 +169,10 @@ fn a_guest_that_learns_takes_nothing_from_a_neighbour_with_other_work() {
     let measured = modes.map(|mode| {
         let (ms, rate) = beside_sleeps(&host, mode);
         println!("{mode}: the neighbour computes for {ms:.1} ms; {rate:.2} sleeps each ms");
+        row_of(
+            "beside-sleeps",
+            &[("", json!(mode)), ("the other one computes for, ms", json!(ms))],
+        );
         ms
     });
     let [tickless, poll, learn, at_once, paratick] = measured;

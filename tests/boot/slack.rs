@@ -4,7 +4,7 @@
 use crate::{
     coalesce::all_late,
     halt_until::timer_caused,
-    support::{busy_ticks, compile, host_spec, kernel, pair, sh, tools, PATIENCE},
+    support::{busy_ticks, compile, host_spec, kernel, pair, row_of, sh, tools, PATIENCE},
 };
 use paratick_bench::{
     noise::Sides,
@@ -12,6 +12,7 @@ use paratick_bench::{
 };
 use paratick_core::wakeups::{GuestWakeups, Timer, What};
 use paratick_machine::{guest::Guest, host::Host};
+use serde_json::json;
 use std::time::Duration;
 
 const TICKER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/slack-ticker");
@@ -63,6 +64,15 @@ fn timers_with_slack_cost_a_busy_cpu_no_exit() {
         let (late, beyond) = all_late(&woken, its);
         let times = expiries(&woken, its);
         println!("{slack} ns: {alone}, {exits} exits; {times} expiries, {late} ns late");
+        row_of(
+            "slack",
+            &[
+                ("may be late by, ms", json!(slack / MS)),
+                ("exits for timers without it", json!(alone)),
+                ("with it", json!(exits)),
+                ("was late by, ms", json!(late as f64 / MS as f64)),
+            ],
+        );
         assert!(beyond <= TICK / 4 && times >= 30, "{beyond}, {times}");
         let more = exits.saturating_sub(alone);
         if slack == 1 {

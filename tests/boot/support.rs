@@ -19,6 +19,7 @@ use paratick_machine::{
     snapshot,
     spec::HostSpec,
 };
+use serde_json::{json, Value};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -96,6 +97,12 @@ impl Pair {
 
 pub fn sh(line: &str) -> Exec {
     Exec::new(["sh", "-c", line]).timeout(PATIENCE)
+}
+
+/// A row of one of the tables that `docs/evaluation/runs.py tests` collects: names of columns, each
+/// with its value.
+pub fn row_of(table: &str, cells: &[(&str, Value)]) {
+    println!("row of tests: {}", json!([table, cells]));
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -202,7 +209,7 @@ fn print(event: Event) {
 /// What a workload said of itself, and what the host counted in its window.
 #[derive(Debug)]
 pub struct Measured {
-    report: serde_json::Value,
+    report: Value,
     pub exits: u64,
     pub causes: BTreeMap<Cause, u64>,
     /// Writes to TSC_DEADLINE.
@@ -214,7 +221,7 @@ impl Measured {
     /// A number of the report, or the sum of those of all CPUs; 0 if it is not there.
     pub fn report(&self, name: &str) -> u64 {
         match &self.report[name] {
-            serde_json::Value::Array(each) => each.iter().filter_map(|n| n.as_u64()).sum(),
+            Value::Array(each) => each.iter().filter_map(|n| n.as_u64()).sum(),
             one => one.as_u64().unwrap_or(0),
         }
     }
@@ -264,7 +271,7 @@ pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
 pub fn world_switches(host: &Host) -> Vec<Vec<u64>> {
     let lines = std::fs::read_to_string(host.world_switches().unwrap()).unwrap();
     let switches = |line: &str| {
-        let window: serde_json::Value = serde_json::from_str(line).unwrap();
+        let window: Value = serde_json::from_str(line).unwrap();
         let cpus = window["cpus"].as_array().unwrap()[1..].iter();
         cpus.map(|cpu| cpu["world_switches"].as_u64().unwrap()).collect()
     };

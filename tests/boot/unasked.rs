@@ -2,7 +2,9 @@
 //! Guests that poll although nobody has asked for it: where they must not, what they leave alone,
 //! and what that costs others.
 
-use crate::support::{compile, guest_on, host_for, kernel, pair, parallel_spec, sh, text, tools};
+use crate::support::{
+    compile, guest_on, host_for, kernel, pair, parallel_spec, row_of, sh, text, tools,
+};
 use paratick_core::size::Size;
 use paratick_machine::{guest::Guest, host::Host};
 use serde_json::{json, Value};
@@ -167,6 +169,8 @@ fn a_guest_whose_tasks_wait_for_each_other_takes_nothing_from_a_neighbour() {
     let [halts, polls] = ["paratick+nopoll", "paratick"].map(|mode| {
         let (ms, us) = beside_hand_offs(&host, mode);
         println!("{mode}: the neighbour computes for {ms:.1} ms; {us:.2} us each round");
+        let took = ("the other one computes for, ms", json!(ms));
+        row_of("beside-hand-offs", &[("", json!(mode)), took]);
         ms
     });
     assert!(polls <= halts * 1.05, "{polls} {halts}");

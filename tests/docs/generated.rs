@@ -4,7 +4,7 @@
 use crate::{
     evaluated,
     files::{self, File},
-    idle, ipis, kept, noise, papers, polls, schema, swept, would, COLUMNS,
+    idle, ipis, kept, noise, papers, polls, schema, swept, tested, would, COLUMNS,
 };
 use paratick_core::subject::HOST_SETTINGS;
 use paratick_core::{
@@ -105,6 +105,7 @@ fn generated_parts_of_documents_say_what_the_code_says() {
         }
     }
     let names = BLOCKS.iter().map(|(name, _)| *name).chain(schema::TOPICS.map(|(name, _)| name));
+    let names = names.chain(tested::TABLES.map(|(name, _)| name));
     let unused: Vec<_> = names.filter(|name| !used.contains(name)).collect();
     assert!(unused.is_empty(), "in no document: {unused:?}");
 }
@@ -126,6 +127,7 @@ fn written(file: &File, used: &mut BTreeSet<&'static str>) -> String {
 fn block(name: &str) -> Option<(&'static str, String)> {
     let plain = BLOCKS.iter().find(|(known, _)| *known == name);
     let plain = plain.map(|(name, render)| (*name, render()));
+    let plain = plain.or_else(|| tested::table(name));
     let topic = || schema::TOPICS.iter().find(|(known, _)| *known == name);
     plain.or_else(|| topic().map(|(name, types)| (*name, schema::lists(types))))
 }

@@ -15,6 +15,7 @@ mod polls;
 mod schema;
 mod shown;
 mod swept;
+mod tested;
 mod would;
 
 use files::File;

@@ -2,8 +2,9 @@
 //! What counting costs an exit.
 
 use super::run;
-use crate::support::{compile, host_spec, kernel, text, tools};
+use crate::support::{compile, host_spec, kernel, row_of, text, tools};
 use paratick_machine::snapshot;
+use serde_json::json;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/boot/exits/cpuid.c");
 const CPUID: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cpuid");
@@ -23,6 +24,9 @@ fn an_exit_becomes_longer_by_as_much_on_each_cpu() {
         took[1] - took[0]
     });
     println!("{added:?}");
+    for (cpu, added) in added.iter().enumerate() {
+        row_of("counting", &[("CPU", json!(cpu)), ("instructions more", json!(added))]);
+    }
     assert!(added.iter().all(|one| (500.0..700.0).contains(one)), "{added:?}");
     assert!((added[0] - added[1]).abs() < 30.0, "{added:?}");
     host.shutdown().unwrap();
