@@ -148,8 +148,8 @@ def rows_of(tests, table):
 TESTED = """
     balance::load_that_can balance::no_idle_cpu_is_woken exit_record::without_a_record
     exits::cost idle::what_deferring noise::a_program_on_an_isolated_cpu
-    recording::what_recording_costs_an_exit recording::what_records_makes shared::a_guest_that_learns
-    shared::timers_are_on_time shared::two_guests_on_a_pcpu slack::timers_with_slack
+    recording::what_recording_costs_an_exit recording::what_records_makes
+    shared::a_guest_that_learns shared::timers_are_on_time shared::two_guests_on_a_pcpu slack::timers_with_slack
     unasked::a_guest_whose_tasks
 """
 

@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 64] = [
+const BLOCKS: [Block; 70] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -57,7 +57,9 @@ const BLOCKS: [Block; 64] = [
     ("matrix", swept::matrix),
     ("idle", idle::idle),
     ("idle-1000", idle::idle_1000),
+    ("idle-50", idle::idle_50),
     ("idle-modes", idle::idle_modes),
+    ("idle-modes-1000", idle::idle_modes_1000),
     ("clocks", idle::clocks),
     ("clocks-1000", idle::clocks_1000),
     ("idle-together", idle::together),
@@ -65,7 +67,11 @@ const BLOCKS: [Block; 64] = [
     ("balance", idle::balance),
     ("balance-sockets", idle::balance_sockets),
     ("noise-times", noise::times),
-    ("noise-claims", noise::claims),
+    ("noise-claims", || noise::claims("noise")),
+    ("noise-rt", || noise::times_of("noise-rt")),
+    ("noise-rt-claims", || noise::claims("noise-rt")),
+    ("noise-rt-guest", || noise::times_of("noise-rt-guest")),
+    ("noise-rt-guest-claims", || noise::claims("noise-rt-guest")),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
     ("lateness", swept::lateness),

@@ -47,6 +47,8 @@ struct Slope {
 #[derive(Deserialize)]
 struct IdleGuests {
     rows: Vec<IdleRow>,
+    /// None of one number of guests.
+    #[serde(default)]
     slopes: Vec<Slope>,
 }
 
@@ -78,6 +80,10 @@ fn idle_guests(name: &str) -> String {
     });
     let names = COSTS.map(|(_, name)| name).join(" | ");
     let head = format!("| guests | mode | {names} |\n|---|---|{}", "---|".repeat(COSTS.len()));
+    let costs = table(&head, rows);
+    if kept.rest.slopes.is_empty() {
+        return kept.below(costs);
+    }
     let modes = ["periodic", "tickless", "paratick"];
     let slopes = COSTS.iter().map(|(cost, name)| {
         let of = |mode: &str| {
@@ -93,11 +99,15 @@ fn idle_guests(name: &str) -> String {
     });
     let slopes = table(&format!("| | {} |\n|---|---|---|---|", modes.join(" | ")), slopes);
     let more = "What each guest more adds (least squares over all of these, 95 %):";
-    kept.below(format!("{}\n\n{more}\n\n{slopes}", table(&head, rows)))
+    kept.below(format!("{costs}\n\n{more}\n\n{slopes}"))
 }
 
 pub fn idle() -> String {
     idle_guests("idle")
+}
+
+pub fn idle_50() -> String {
+    idle_guests("idle-50")
 }
 
 pub fn idle_1000() -> String {
@@ -238,9 +248,17 @@ pub fn together() -> String {
     kept.below(format!("{}\n\n{steps}", table(head, rows.into_iter())))
 }
 
-/// An idle guest of two vCPUs by mode; and with a timer that samples.
 pub fn idle_modes() -> String {
-    let kept = kept::<IdleRow>("idle-modes");
+    modes("idle-modes")
+}
+
+pub fn idle_modes_1000() -> String {
+    modes("idle-modes-1000")
+}
+
+/// An idle guest of two vCPUs by mode; and with a timer that samples.
+fn modes(name: &str) -> String {
+    let kept = kept::<IdleRow>(name);
     let all = &kept.rest.rows;
     let rows = all.iter().map(|row| {
         let sampler = match row.deferrable_sampler {
