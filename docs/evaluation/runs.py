@@ -14,13 +14,12 @@ ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what 
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
 grouped: two idle guests with timers of user space, put together in different ways, by mode; some 4
 minutes.
-hardware-noise, lateness, paper-starves, wake-ups, weights: what boot tests print as rows of these
-tables; some minutes each.
+paper-starves: what the boot tests `paper` print; some 3 minutes.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.
 matrix: every verb that observes a guest and its host, on the same kernels; some 25 minutes.
-tests: what other boot tests print as rows, each of a table that the row names; some 12 minutes.
+tests: what boot tests print as rows, each of a table that the row names; some 20 minutes.
 windows: how late timers are in ten and twenty guests that wake up together; some 3 minutes.
 """
 
@@ -146,11 +145,12 @@ def rows_of(tests, table):
 
 
 TESTED = """
-    balance::load_that_can balance::no_idle_cpu_is_woken exit_record::without_a_record
-    exits::cost idle::what_deferring noise::a_program_on_an_isolated_cpu
+    balance::load_that_can balance::no_idle_cpu_is_woken exit_record::hardware_noise
+    exit_record::without_a_record exits::cost halt_until::timers_are_as_late idle::what_deferring
+    noise::a_cpuid_is_light noise::a_program_on_an_isolated_cpu
     recording::what_recording_costs_an_exit recording::what_records_makes
-    shared::a_guest_that_learns shared::timers_are_on_time shared::two_guests_on_a_pcpu slack::timers_with_slack
-    unasked::a_guest_whose_tasks
+    shared::a_guest_that_learns shared::timers_are_on_time shared::two_guests_on_a_pcpu
+    slack::timers_with_slack unasked::a_guest_whose_tasks unasked::tasks_are_woken_up
 """
 
 
@@ -244,18 +244,6 @@ def paper_starves():
         yield {"guest": guest, "what": what} | modes
 
 
-def weights():
-    yield from rows_of("noise::a_cpuid_is_light", "weights")
-
-
-def lateness():
-    yield from rows_of("halt_until::timers_are_as_late", "lateness")
-
-
-def wake_ups():
-    yield from rows_of("unasked::tasks_are_woken_up", "wake-ups")
-
-
 def model_errors():
     folder = os.path.join(TARGET, "evaluation")
     few = os.path.join("multithreaded-small", "multithreaded-small.json")
@@ -284,10 +272,6 @@ def model_errors():
                 "within_10_percent": sum(abs(error) <= 0.1 for error in those),
                 "cells": len(those),
             }
-
-
-def hardware_noise():
-    yield from rows_of("exit_record::hardware_noise", "hardware-noise")
 
 
 KERNELS = ["debian:6.1", "debian:6.12", "debian:7.3", "6.12"]
@@ -394,20 +378,16 @@ RUNS = {
     "crossover": crossover,
     "events": events,
     "grouped": grouped,
-    "hardware-noise": hardware_noise,
     "ipis": ipis,
-    "lateness": lateness,
     "matrix": matrix,
     "model-errors": model_errors,
     "paper-starves": paper_starves,
     "stock": stock,
     "tests": tests,
-    "wake-ups": wake_ups,
-    "weights": weights,
     "windows": windows,
 }
 # Where it is not the serial one, nor told by row.
-CLOCKS = dict.fromkeys(["applied", "hardware-noise", "ipis", "wake-ups"], "parallel")
+CLOCKS = dict.fromkeys(["applied", "ipis"], "parallel")
 CLOCKS |= {"matrix": "each verb's", "tests": "each test's"}
 if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())

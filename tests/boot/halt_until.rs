@@ -3,7 +3,7 @@
 
 use crate::{
     series::said,
-    support::{compile, host_spec, kernel, pair, sh, slowness, text, workload, Measured},
+    support::{compile, host_spec, kernel, pair, row_of, sh, slowness, text, workload, Measured},
 };
 use paratick_core::cause::Cause;
 use paratick_machine::guest::Guest;
@@ -97,9 +97,17 @@ fn timers_are_as_late_as_without_it() {
     };
     let (before, after) = (measure("tickless"), measure("paratick"));
     for ((before, after), wait) in before.iter().zip(&after).zip(waits) {
-        let us = |late: &Late| [50, 99].map(|percent| late.percentile(percent));
-        let row = json!({ "wait": wait, "tickless_us": us(before), "paratick_us": us(after) });
-        println!("row of lateness: {row}");
+        let us = |late: &Late, percent| json!(late.percentile(percent));
+        row_of(
+            "lateness",
+            &[
+                ("waits", json!(wait)),
+                ("tickless: half within", us(before, 50)),
+                ("99 %", us(before, 99)),
+                ("paratick: half within", us(after, 50)),
+                ("99 %", us(after, 99)),
+            ],
+        );
         // On a busy CPU the lab has seen 13 µs.  The emulator's CPUs take turns of about 1 ms: in
         // either mode up to six waits in a row were that late.
         let limit = before.percentile(98) + 20.0 * f64::from(slowness());

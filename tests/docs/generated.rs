@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 70] = [
+const BLOCKS: [Block; 66] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -74,10 +74,6 @@ const BLOCKS: [Block; 70] = [
     ("noise-rt-guest-claims", || noise::claims("noise-rt-guest")),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
-    ("lateness", swept::lateness),
-    ("wake-ups", swept::wake_ups),
-    ("weights", swept::weights),
-    ("hardware-noise", swept::hardware_noise),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("mix-of-exits", mix_of_exits),

@@ -3,12 +3,12 @@
 //! `tests/boot/support.rs`), and that `docs/evaluation/runs.py` makes.
 
 use crate::{generated, swept};
-use paratick_view::number::{count, NARROW_SPACE};
+use paratick_view::number::{decimal, whole, NARROW_SPACE};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Each with the file that has its rows.
-pub const TABLES: [(&str, &str); 16] = [
+pub const TABLES: [(&str, &str); 20] = [
     ("applied", "applied"),
     ("balanced-after", "tests"),
     ("beside-hand-offs", "tests"),
@@ -16,14 +16,18 @@ pub const TABLES: [(&str, &str); 16] = [
     ("counting", "tests"),
     ("deferring", "tests"),
     ("grouped", "grouped"),
+    ("hardware-noise", "tests"),
     ("isolated-program", "tests"),
     ("kicks", "tests"),
     ("late-beside-a-task", "tests"),
+    ("lateness", "tests"),
     ("recorded-cpuid", "tests"),
     ("recorded-exits", "tests"),
     ("slack", "tests"),
     ("stock-hardware", "tests"),
     ("two-on-a-pcpu", "tests"),
+    ("wake-ups", "tests"),
+    ("weights", "tests"),
     ("windows", "windows"),
 ];
 
@@ -39,7 +43,8 @@ fn said(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Number(n) => {
             let n = n.as_f64().expect("a number");
-            count(n).replace(NARROW_SPACE, " ")
+            let said = if n.fract() == 0.0 || n.abs() >= 100.0 { whole(n) } else { decimal(n) };
+            said.replace(NARROW_SPACE, " ")
         }
         other => panic!("{other}"),
     }
