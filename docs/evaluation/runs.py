@@ -15,6 +15,7 @@ some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
 grouped: two idle guests with timers of user space, put together in different ways, by mode; some 4
 minutes.
 paper-starves: what the boot tests `paper` print; some 3 minutes.
+rtla: what Debian's rtla says of a guest, beside our table of the same form; a minute.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.
@@ -159,9 +160,13 @@ def row(table, *cells):
     return {"table": table, "cells": cells}
 
 
-def tests():
-    for name, cells in rows_of(TESTED, "tests"):
+def tests(filters=TESTED):
+    for name, cells in rows_of(filters, "tests"):
         yield row(name, *cells)
+
+
+def rtla():
+    yield from tests("rtla::")
 
 
 APPLIED = {"pingpong": 2000, "barrier": 1000, "sleep": 500, "exponential": 500, "block": 200}
@@ -382,6 +387,7 @@ RUNS = {
     "matrix": matrix,
     "model-errors": model_errors,
     "paper-starves": paper_starves,
+    "rtla": rtla,
     "stock": stock,
     "tests": tests,
     "windows": windows,

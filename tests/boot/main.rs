@@ -35,6 +35,7 @@ mod polling;
 mod programs;
 mod realtime;
 mod recording;
+mod rtla;
 mod sampler;
 mod selftest;
 mod series;

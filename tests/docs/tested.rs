@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Each with the file that has its rows.
-pub const TABLES: [(&str, &str); 20] = [
+pub const TABLES: [(&str, &str); 21] = [
     ("applied", "applied"),
     ("balanced-after", "tests"),
     ("beside-hand-offs", "tests"),
@@ -23,6 +23,7 @@ pub const TABLES: [(&str, &str); 20] = [
     ("lateness", "tests"),
     ("recorded-cpuid", "tests"),
     ("recorded-exits", "tests"),
+    ("rtla", "rtla"),
     ("slack", "tests"),
     ("stock-hardware", "tests"),
     ("two-on-a-pcpu", "tests"),
