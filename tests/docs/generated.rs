@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 64] = [
+const BLOCKS: [Block; 65] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -74,6 +74,7 @@ const BLOCKS: [Block; 64] = [
     ("hardware-noise", swept::hardware_noise),
     ("ipis", ipis::ipis),
     ("would", would::would),
+    ("would-ticks", would::ticks),
     ("mix-of-exits", mix_of_exits),
     ("polling-exits", polls::polling_exits),
     ("polling-cpu", polls::polling_cpu),
