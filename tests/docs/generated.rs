@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 65] = [
+const BLOCKS: [Block; 66] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -75,6 +75,7 @@ const BLOCKS: [Block; 65] = [
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("would-ticks", would::ticks),
+    ("would-polls", would::polls),
     ("mix-of-exits", mix_of_exits),
     ("polling-exits", polls::polling_exits),
     ("polling-cpu", polls::polling_cpu),

@@ -118,6 +118,29 @@ pub fn ticks() -> String {
     )
 }
 
+/// What polls of the guest's would do, and what they did, each time that it was measured.
+pub fn polls() -> String {
+    let benches = ["quick", "polling", "polls", "polls-others"].map(kept::read::<Kept<Bench>>);
+    let quick = &benches[0].rest;
+    let said = |n: f64| count(n.round()).replace(NARROW_SPACE, " ");
+    let rows = ["pingpong", "barrier", "sleep", "block"].map(|name| {
+        let of = |cause| quick.causes[name]["tickless"].get(cause).copied().unwrap_or_default();
+        let [tickless, stop] = ["tickless", "tickless-stop"].map(|mode| quick.exits[name][mode]);
+        // Who polls needs no IPI; whom a timer or a device wakes has their exit instead.
+        let hits = tickless - 2.0 * f64::min(of("halt"), of("ipi"));
+        let mut measured: Vec<f64> =
+            benches.iter().map(|bench| bench.rest.exits[name]["tickless+poll"]).collect();
+        measured.sort_by(f64::total_cmp);
+        let measured = measured.into_iter().map(said).collect::<Vec<_>>().join(", ");
+        format!("| {name} | {} | {} | {} | {measured} |", said(tickless), said(hits), said(stop))
+    });
+    format!(
+        "| | `tickless` | every poll hits | none does | measured, in four benches |\n\
+         |---|---|---|---|---|\n{}",
+        rows.join("\n")
+    )
+}
+
 pub fn would() -> String {
     let mut rows: Vec<Row> = BENCHES.into_iter().flat_map(rows).collect();
     rows.sort_by(|one, other| one.error().abs().total_cmp(&other.error().abs()));

@@ -199,7 +199,7 @@ mod tests {
         let idle = ticking(1, 250, 100, 890);
         assert_eq!(of(idle.clone()), []);
         assert_eq!(of([busy.clone(), idle].concat()), [(ticks(250, 100), 327.0)]);
-        // With timers of programs: as much as if it ticked all the time in which it is in the guest.
+        // With timers of programs: as if it ticked whenever it is in the guest.
         let other = ticking(1, 1250, 100, 890);
         assert_eq!(of([busy, other].concat()), [(ticks(250, 100), 327.0)]);
     }

@@ -133,7 +133,7 @@ pub fn would(would: &[Would]) -> Option<Table> {
          the series on both sides.  {}Clock, EOIs: `paratick doctor --vm NAME` says how.  For \
          polls, see `paratick halts`.",
         match would.iter().any(|one| one.by == Spares::TickRate) {
-            true => "Tick: at least, if it is as fast as the exits of busy vCPUs suggest.  ",
+            true => "Tick: if it is as fast as the exits of busy vCPUs suggest.  ",
             false => "",
         }
     ));
