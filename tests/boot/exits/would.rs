@@ -122,7 +122,7 @@ fn a_slower_tick_spares_what_was_predicted() {
         let [all, made] = [0, 1].map(|nth| exits_of(of(&seen, &guests[nth])));
         let spared = of_fast[&ticks(1000, 250)];
         println!("{load}: {all} - {spared}: {made}");
-        assert!((all - spared - made).abs() <= 0.03 * all);
+        assert!((all - spared - made).abs() <= 0.05 * all);
     }
     for load in ["itimer", "mix --busy-us 1000 --sleep-us 1000", "sleep"] {
         let (seen, _) = beside(&host, &guests, &agent(load), "4s", "true");
