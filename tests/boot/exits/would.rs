@@ -122,7 +122,8 @@ fn a_slower_tick_spares_what_was_predicted() {
         let [all, made] = [0, 1].map(|nth| exits_of(of(&seen, &guests[nth])));
         let spared = of_fast[&ticks(1000, 250)];
         println!("{load}: {all} - {spared}: {made}");
-        assert!((all - spared - made).abs() <= 0.05 * all);
+        // A slower tick also falls into fewer sleeps, which spares halts and more arms.
+        assert!((-0.03..=0.06).contains(&((all - spared - made) / all)));
     }
     for load in ["itimer", "mix --busy-us 1000 --sleep-us 1000", "sleep"] {
         let (seen, _) = beside(&host, &guests, &agent(load), "4s", "true");
