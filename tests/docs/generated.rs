@@ -76,6 +76,8 @@ const BLOCKS: [Block; 66] = [
     ("latencies", evaluated::latencies),
     ("ipis", ipis::ipis),
     ("would", would::would),
+    ("would-ticks", would::ticks),
+    ("would-polls", would::polls),
     ("mix-of-exits", mix_of_exits),
     ("polling-exits", polls::polling_exits),
     ("polling-cpu", polls::polling_cpu),

@@ -23,6 +23,7 @@ fn seen(vms: Vec<Vm>) -> Observed {
         lost: 0,
         exits_by_kvm: None,
         vmm_end_unknown: false,
+        host_hz: None,
         lacks: Vec::new(),
     }
 }

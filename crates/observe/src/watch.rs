@@ -7,7 +7,10 @@ use crate::{
     processes::{born, born_ns, identify},
 };
 use anyhow::{bail, Result};
-use paratick_core::observed::{Counted, Observed, Vm, SCHEMA};
+use paratick_core::{
+    observed::{Counted, Observed, Vm, SCHEMA},
+    units::Hz,
+};
 use paratick_instruments::{
     exits_by_kvm,
     vcpus::{Threads, VcpuCounter},
@@ -241,6 +244,7 @@ impl Watch {
                 .zip(self.exits_before)
                 .map(|(now, before)| now.saturating_sub(before)),
             vmm_end_unknown: reading.vmm_end_unknown,
+            host_hz: host_hz(),
             lacks: Vec::new(),
         })
     }
@@ -279,6 +283,13 @@ fn check_told(told: bool, by_kvm: Option<u64>) -> Result<()> {
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// This kernel's: its coarse clocks advance with the tick.
+fn host_hz() -> Option<Hz> {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    let ns = u64::try_from(tick.tv_nsec).ok().filter(|ns| *ns > 0)?;
+    Some(Hz((1e9 / ns as f64).round() as u32))
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@
 mod change;
 mod rows;
 mod spent;
+mod ticks;
 mod would;
 
 pub use change::{CauseChange, Change, Rate, VmChange};
 pub use spent::{Bound, Spent};
+pub use ticks::Ticks;
 pub use would::{Spares, Would};
 
-use crate::cause::Cause;
+use crate::{cause::Cause, units::Hz};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -146,6 +148,9 @@ pub struct Observed {
     /// Exits of all VMs by KVM's own statistics; none where they cannot be read.
     pub exits_by_kvm: Option<u64>,
     pub vmm_end_unknown: bool,
+    /// Of the host's tick; none where it is not known, as in older files.
+    #[serde(default)]
+    pub host_hz: Option<Hz>,
     /// What a recording of other tools does not tell, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,

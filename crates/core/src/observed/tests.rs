@@ -25,6 +25,7 @@ pub fn observed(vms: Vec<Vm>) -> Observed {
         lost: 0,
         exits_by_kvm: None,
         vmm_end_unknown: false,
+        host_hz: Some(Hz(250)),
         lacks: Vec::new(),
     }
 }

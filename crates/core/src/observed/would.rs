@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How many exits a VM would be spared, by the exits that it has.  docs/exits.md has the errors.
 
-use super::{sum, Exits, Kind, Observed, Vm};
-use crate::{cause::Cause, reason::is_msr_write};
+use super::{
+    sum,
+    ticks::{is_of_apic, slower, Ticks},
+    Exits, Kind, Observed, Vm,
+};
+use crate::{cause::Cause, reason::is_msr_write, units::Hz};
 use serde::Serialize;
 
 /// Less than this share of all exits is not worth a word.
 const LEAST: f64 = 0.01;
-/// Of local APICs; other timers, which the series leave alone, have other words.
-const ARMED: [&str; 3] = ["TSC_DEADLINE", "X2APIC_TMICT", "APIC, TMICT"];
-const EXPIRED: &str = "apic_timer_fn";
 /// A VM with one of these has the series.
 const OF_SERIES: [&str; 2] = ["KVM's HALT_UNTIL", "kvm_pv_tick_timer_fn"];
 const ENDED: [&str; 2] = ["X2APIC_EOI", "APIC, EOI"];
@@ -21,8 +22,10 @@ const COUNTERS: [&str; 2] = ["X2APIC_TMCCT", "APIC, TMCCT"];
 #[serde(rename_all = "kebab-case")]
 pub enum Spares {
     /// Virtual ticks, and deadlines that go with halts: of a Linux guest, with the kernel series on
-    /// both sides.
+    /// both sides.  Other timers than the APIC's stay.
     Series,
+    /// A slower tick of the guest's.
+    TickRate,
     /// A clock that the guest reads without an exit.
     Clock,
     /// Ends of interrupts that need no exit: paravirtual, or by the processor.
@@ -30,15 +33,12 @@ pub enum Spares {
 }
 
 impl Spares {
-    const ALL: [Spares; 3] = [Spares::Series, Spares::Clock, Spares::Eoi];
-
-    fn spares(self, vm: &Vm, Kind { cause, about, reason }: &Kind) -> bool {
+    fn spares(self, vm: &Vm, kind: &Kind) -> bool {
+        let Kind { cause, about, reason } = kind;
         let about = about.as_deref();
         let is = |words: &[&str]| about.is_some_and(|about| words.contains(&about));
         match (self, cause) {
-            (Spares::Series, Cause::Arm | Cause::Stop) => is(&ARMED),
-            // The preemption timer's own exit is about nothing else.
-            (Spares::Series, Cause::Expiry) => about.is_none_or(|about| about == EXPIRED),
+            (Spares::Series, _) => is_of_apic(kind),
             (Spares::Clock, Cause::Clock) => {
                 let stays = |about: &str| about.starts_with("KVM's ") || vm.arms_what_has(about);
                 !is_msr_write(reason) && !is(&COUNTERS) && !about.is_some_and(stays)
@@ -56,6 +56,9 @@ pub struct Would<'a> {
     pub vm: &'a str,
     pub process: u32,
     pub by: Spares,
+    /// Of a slower tick, which one.
+    #[serde(flatten)]
+    pub ticks: Option<Ticks>,
     /// Exits that it would not make, a second.
     pub spares_per_second: f64,
     /// Of all its exits.
@@ -67,7 +70,7 @@ impl Observed {
     /// that does not tell timers apart.
     pub fn would(&self) -> Vec<Would<'_>> {
         let known = self.lacks.is_empty();
-        let each = self.vms.iter().filter(|_| known).flat_map(Vm::would);
+        let each = self.vms.iter().filter(|_| known).flat_map(|vm| vm.would(self.host_hz));
         each.filter(|would| would.share >= LEAST).collect()
     }
 }
@@ -82,22 +85,36 @@ impl Vm {
         self.exits.iter().any(|exits| arms(exits) && about(exits))
     }
 
-    fn would(&self) -> [Would<'_>; 3] {
+    fn would(&self, host_hz: Option<Hz>) -> Vec<Would<'_>> {
         let has_series = self.exits.iter().any(|exits| {
             exits.kind.about.as_deref().is_some_and(|about| OF_SERIES.contains(&about))
         });
-        Spares::ALL.map(|by| {
-            let open = by != Spares::Series || !has_series;
-            let those = |exits: &&Exits| open && by.spares(self, &exits.kind);
-            let count = sum(self.exits.iter().filter(those)).count;
-            Would {
-                vm: &self.name,
-                process: self.process,
-                by,
-                spares_per_second: self.per_second(count),
-                share: count as f64 / self.all().count.max(1) as f64,
+        let by = |by: Spares| {
+            let those = |exits: &&Exits| by.spares(self, &exits.kind);
+            self.spared(by, sum(self.exits.iter().filter(those)).count)
+        };
+        let of_ticks = match has_series {
+            true => Vec::new(),
+            false => {
+                let slower = slower(self, host_hz).into_iter().map(|slower| {
+                    let would = self.spared(Spares::TickRate, slower.spares);
+                    Would { ticks: Some(slower.ticks), ..would }
+                });
+                [by(Spares::Series)].into_iter().chain(slower).collect()
             }
-        })
+        };
+        of_ticks.into_iter().chain([by(Spares::Clock), by(Spares::Eoi)]).collect()
+    }
+
+    fn spared(&self, by: Spares, count: u64) -> Would<'_> {
+        Would {
+            vm: &self.name,
+            process: self.process,
+            by,
+            ticks: None,
+            spares_per_second: self.per_second(count),
+            share: count as f64 / self.all().count.max(1) as f64,
+        }
     }
 }
 

@@ -204,6 +204,7 @@ impl Gather<'_> {
             lost: 0,
             exits_by_kvm: None,
             vmm_end_unknown: false,
+            host_hz: None,
             lacks,
         })
     }

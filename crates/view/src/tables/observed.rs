@@ -6,7 +6,7 @@ use crate::{
     table::Table,
 };
 use paratick_core::observed::{
-    mostly, sum, Bound, Change, Exits, Observed, Rate, Spares, Vm, Would,
+    mostly, sum, Bound, Change, Exits, Observed, Rate, Spares, Ticks, Vm, Would,
 };
 
 pub fn observed(seen: &Observed) -> Table {
@@ -115,20 +115,28 @@ pub fn would(would: &[Would]) -> Option<Table> {
     for of_vm in would.chunk_by(|one, next| (one.process, one.vm) == (next.process, next.vm)) {
         table.group(who(of_vm[0].vm, of_vm[0].process));
         for one in of_vm {
-            let name = match one.by {
-                Spares::Series => "paratick's series",
-                Spares::Clock => "a clock without exits",
-                Spares::Eoi => "EOIs without exits",
+            let name = match (one.by, one.ticks) {
+                (Spares::TickRate, Some(Ticks { guest_hz, to_hz })) => {
+                    format!("a tick of {} Hz, not {}", to_hz.0, guest_hz.0)
+                }
+                (Spares::TickRate, None) => "a slower tick".into(),
+                (Spares::Series, _) => "paratick's series".into(),
+                (Spares::Clock, _) => "a clock without exits".into(),
+                (Spares::Eoi, _) => "EOIs without exits".into(),
             };
             let cells = [decimal(one.spares_per_second), percent(one.share)];
             table.row(name, cells.map(|number| format!("−{number}")).to_vec());
         }
     }
-    table.note(
-        "Predicted; docs/exits.md says how well.  Series: of a Linux guest, with the series on \
-         both sides.  Clock, EOIs: `paratick doctor --vm NAME` says how.  For polls, \
-         see `paratick halts`.",
-    );
+    table.note(format!(
+        "Predicted, each by itself; docs/exits.md says how well.  Series: of a Linux guest, with \
+         the series on both sides.  {}Clock, EOIs: `paratick doctor --vm NAME` says how.  For \
+         polls, see `paratick halts`.",
+        match would.iter().any(|one| one.by == Spares::TickRate) {
+            true => "Tick: if it is as fast as the exits of busy vCPUs suggest.  ",
+            false => "",
+        }
+    ));
     (!would.is_empty()).then_some(table)
 }
 
@@ -172,6 +180,7 @@ mod tests {
     use paratick_core::{
         cause::Cause,
         observed::{Kind, Spent, SCHEMA},
+        units::Hz,
     };
 
     fn exits(vcpu: u32, cause: Cause, reason: &str, about: Option<&str>, spent: Spent) -> Exits {
@@ -220,11 +229,15 @@ mod tests {
             lost: 1,
             exits_by_kvm: Some(1_300),
             vmm_end_unknown: true,
+            host_hz: Some(Hz(250)),
             lacks: Vec::new(),
         };
         insta::assert_snapshot!(observed(&seen).text());
         insta::assert_snapshot!("would", would(&seen.would()).unwrap().text());
         assert!(would(&[]).is_none());
+        let ticks = Some(Ticks { guest_hz: Hz(1000), to_hz: Hz(250) });
+        let slower = Would { by: Spares::TickRate, ticks, ..seen.would().remove(0) };
+        insta::assert_snapshot!("slower", would(&[slower]).unwrap().text());
         let before = Observed { vms: seen.vms[..1].to_vec(), ..seen.clone() };
         insta::assert_snapshot!("change", change(&Change::of(&before, &seen)).text());
     }
