@@ -16,6 +16,7 @@ grouped: two idle guests with timers of user space, put together in different wa
 minutes.
 paper-starves: what the boot tests `paper` print; some 3 minutes.
 rtla: what Debian's rtla says of a guest, beside our table of the same form; a minute.
+slower-tick: what `paratick exits` predicts of a slower tick, and what comes of it; 4 minutes.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
 model-errors: by how much the model misses the exits of `sequential`, `io` and
 `multithreaded-small`, which were measured before.
@@ -137,12 +138,14 @@ def rows_of(tests, table):
     cargo = [os.environ.get("CARGO", "cargo"), "test", "--release", "--locked", "--workspace"]
     cargo += ["--test", "boot", "--", *tests.split(), "--nocapture", "--test-threads", "1"]
     cargo += ["--include-ignored"]
-    out = subprocess.run(cargo, check=True, stdout=subprocess.PIPE).stdout.decode()
-    for line in out.splitlines():
-        # The name of a test may stand before it.
-        _, found, row = line.partition(f"row of {table}: ")
-        if found:
-            yield json.loads(row)
+    with subprocess.Popen(cargo, stdout=subprocess.PIPE, text=True) as running:
+        for line in running.stdout:
+            # The name of a test may stand before it.
+            _, found, cells = line.partition(f"row of {table}: ")
+            if found:
+                yield json.loads(cells)
+    if running.returncode:
+        sys.exit(f"error: a test failed: {' '.join(cargo)}")
 
 
 TESTED = """
@@ -163,6 +166,10 @@ def row(table, *cells):
 def tests(filters=TESTED):
     for name, cells in rows_of(filters, "tests"):
         yield row(name, *cells)
+
+
+def slower_tick():
+    yield from tests("exits::would::a_slower_tick")
 
 
 def rtla():
@@ -388,24 +395,25 @@ RUNS = {
     "model-errors": model_errors,
     "paper-starves": paper_starves,
     "rtla": rtla,
+    "slower-tick": slower_tick,
     "stock": stock,
     "tests": tests,
     "windows": windows,
 }
 # Where it is not the serial one, nor told by row.
-CLOCKS = dict.fromkeys(["applied", "ipis"], "parallel")
+CLOCKS = dict.fromkeys(["applied", "ipis", "rtla", "slower-tick"], "parallel")
 CLOCKS |= {"matrix": "each verb's", "tests": "each test's"}
 if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())
 began = datetime.datetime.now(datetime.timezone.utc)
 rows = []
-for row in RUNS[sys.argv[1]]():
-    print(json.dumps(row), file=sys.stderr)
-    rows.append(row)
+for one in RUNS[sys.argv[1]]():
+    print(json.dumps(one), file=sys.stderr)
+    rows.append(one)
 commit = subprocess.run(
     ["git", "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
 )
-clocks = {row.get("clock", CLOCKS.get(sys.argv[1], "serial")) for row in rows}
+clocks = {one.get("clock", CLOCKS.get(sys.argv[1], "serial")) for one in rows}
 table = {
     "command": " ".join(["docs/evaluation/runs.py", sys.argv[1]]),
     "started": began.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -416,5 +424,5 @@ table = {
     "runs": 1,
 }
 text = ",\n ".join(f'"{name}": {json.dumps(value)}' for name, value in table.items())
-lines = ",\n  ".join(json.dumps(row) for row in rows)
+lines = ",\n  ".join(json.dumps(one) for one in rows)
 print(f'{{\n {text},\n "rows": [\n  {lines}\n ]\n}}')

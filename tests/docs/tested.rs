@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Each with the file that has its rows.
-pub const TABLES: [(&str, &str); 21] = [
+pub const TABLES: [(&str, &str); 22] = [
     ("applied", "applied"),
     ("balanced-after", "tests"),
     ("beside-hand-offs", "tests"),
@@ -25,6 +25,7 @@ pub const TABLES: [(&str, &str); 21] = [
     ("recorded-exits", "tests"),
     ("rtla", "rtla"),
     ("slack", "tests"),
+    ("slower-tick", "slower-tick"),
     ("stock-hardware", "tests"),
     ("two-on-a-pcpu", "tests"),
     ("wake-ups", "tests"),

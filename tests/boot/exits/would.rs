@@ -4,7 +4,7 @@
 use super::{counted, run};
 use crate::{
     hz::kernel_at,
-    support::{kernel, mode, parallel_spec, sh, text, tools},
+    support::{kernel, mode, parallel_spec, row_of, sh, text, tools},
 };
 use paratick_core::{
     observed::{sum, Observed, Spares, Ticks, Vm},
@@ -13,6 +13,7 @@ use paratick_core::{
     wire::GuestConfig,
 };
 use paratick_machine::{guest::Guest, host::Host, snapshot};
+use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf, thread};
 
 /// Exits for each second in which this runs.
@@ -122,6 +123,16 @@ fn a_slower_tick_spares_what_was_predicted() {
         let [all, made] = [0, 1].map(|nth| exits_of(of(&seen, &guests[nth])));
         let spared = of_fast[&ticks(1000, 250)];
         println!("{load}: {all} - {spared}: {made}");
+        let name = if load == BUSY { "computes" } else { "sleeps for 1 ms in 20" };
+        row_of(
+            "slower-tick",
+            &[
+                ("a guest that", json!(name)),
+                ("1000 Hz", json!(all)),
+                ("predicted of 250 Hz", json!(all - spared)),
+                ("250 Hz", json!(made)),
+            ],
+        );
         // A slower tick also falls into fewer sleeps, which spares halts and more arms.
         assert!((-0.03..=0.06).contains(&((all - spared - made) / all)));
     }
