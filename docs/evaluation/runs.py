@@ -182,14 +182,16 @@ APPLIED = {"pingpong": 2000, "barrier": 1000, "sleep": 500, "exponential": 500, 
 def applied():
     for workload, work in APPLIED.items():
         words = [PARATICK, *"lab halts --mode tickless --parallel-clock".split()]
-        words += ["--halt-poll", "none", "--apply=default", "--"]
+        words += ["--halt-poll", "none", "--apply=default"]
+        words += ["--disk", "16M", "--"] if workload == "block" else ["--"]
         words += [AGENT, "workload", workload, "--work", str(work)]
         said = subprocess.run(words, capture_output=True, text=True)
         if said.returncode not in (0, 1):
             sys.exit(said.stderr)
         found = {}
-        for what, of in re.findall(r"^  (blocks|polled)\b.*? halt: (.*) \(", said.stderr, re.M):
-            found[what] = [part.rsplit(" ", 1)[0] for part in of.split(", ")]
+        line = r"^  (blocks|polled)\b.*? halt: ([^(\n]*)"
+        for what, of in re.findall(line, said.stderr, re.M):
+            found[what] = [part.rsplit(" ", 1)[0] for part in of.strip().split(", ")]
         blocks, polled = found["blocks"], found["polled"]
         yield row(
             "applied",

@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 66] = [
+const BLOCKS: [Block; 62] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -67,11 +67,7 @@ const BLOCKS: [Block; 66] = [
     ("balance", idle::balance),
     ("balance-sockets", idle::balance_sockets),
     ("noise-times", noise::times),
-    ("noise-claims", || noise::claims("noise")),
-    ("noise-rt", || noise::times_of("noise-rt")),
-    ("noise-rt-claims", || noise::claims("noise-rt")),
-    ("noise-rt-guest", || noise::times_of("noise-rt-guest")),
-    ("noise-rt-guest-claims", || noise::claims("noise-rt-guest")),
+    ("noise-claims", noise::claims),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
     ("ipis", ipis::ipis),

@@ -59,14 +59,6 @@ fn nothing(isolated: &str) -> &str {
 
 /// Times by what is isolated, on hosts of four CPUs, and of six with nothing isolated.
 pub fn times() -> String {
-    times_in(&["noise", "noise-6"].map(kept::read))
-}
-
-pub fn times_of(name: &str) -> String {
-    times_in(&[kept::read(name)])
-}
-
-fn times_in(all: &[Kept<Isolated>]) -> String {
     const FIGURES: [(&str, &str); 5] = [
         ("steal", "steal"),
         ("hypervisor", "KVM and VMM"),
@@ -74,6 +66,7 @@ fn times_in(all: &[Kept<Isolated>]) -> String {
         ("hardware", "without a name"),
         ("longest", "longest gap"),
     ];
+    let all: [Kept<Isolated>; 2] = ["noise", "noise-6"].map(kept::read);
     let rows = all.iter().flat_map(|kept| &kept.rest.rows).map(|row| {
         let of = |(name, _): (&str, &str)| row.summary[name].map_or("–".into(), |of| us(of[0]));
         let (mode, isolated) = (&row.mode, nothing(&row.isolated));
@@ -82,12 +75,12 @@ fn times_in(all: &[Kept<Isolated>]) -> String {
     let names = FIGURES.map(|(_, name)| name).join(" | ");
     let lines = "---|".repeat(FIGURES.len() + 3);
     let head = format!("| | CPUs | isolated | {names} |\n|{lines}");
-    kept::same_origin(all).below(table(&head, rows))
+    kept::same_origin(&all).below(table(&head, rows))
 }
 
 /// What the thesis says of isolating, and what is seen.
-pub fn claims(name: &str) -> String {
-    let kept: Kept<Isolated> = kept::read(name);
+pub fn claims() -> String {
+    let kept: Kept<Isolated> = kept::read("noise");
     let rows = kept.rest.claims.iter().map(|held| {
         let Claim { figure, with, against, thesis } = &held.claim;
         let [median, low, high] = held.difference.map(us);
