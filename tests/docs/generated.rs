@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 64] = [
+const BLOCKS: [Block; 65] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -68,6 +68,7 @@ const BLOCKS: [Block; 64] = [
     ("noise-claims", noise::claims),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
+    ("disk-devices", evaluated::disk_devices),
     ("lateness", swept::lateness),
     ("wake-ups", swept::wake_ups),
     ("weights", swept::weights),
