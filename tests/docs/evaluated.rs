@@ -365,6 +365,7 @@ pub fn disk_devices() -> String {
         return "Not measured.".into();
     };
     let jobs = nvme.workloads();
+    let modes = [PAPERS.baseline, OURS[0], OURS[1]];
     let row = |kept: &Kept, mode: Mode| {
         let name = mode.to_string();
         let of = |job: &str| &kept.rest.causes[job][&name];
@@ -384,14 +385,16 @@ pub fn disk_devices() -> String {
             true => "–".into(),
             false => short(kept.average(&jobs, Versus { mode, ..PAPERS }, figure)),
         });
-        let device = kept.rest.disk_device;
+        let device = match mode == modes[0] {
+            true => kept.rest.disk_device.to_string(),
+            false => String::new(),
+        };
         format!("| {device} | {name} | {exits} | {causes} | {} |", changes.join(" | "))
     };
-    let modes = [PAPERS.baseline, OURS[0], OURS[1]];
     let rows = [&virtio, &nvme].into_iter().flat_map(|kept| modes.map(|mode| row(kept, mode)));
     let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
     let lines = "---|".repeat(CAUSES.len() + 5);
-    let head = format!("| | | exits | {names} | exits | fio's throughput |\n|{lines}");
+    let head = format!("| | | exits | {names} | exits | fio |\n|{lines}");
     nvme.below_command(table(&head, rows))
 }
 
