@@ -288,7 +288,7 @@ mod tests {
             assert!(job.command.contains(&whole), "{} in {}", whole, job.command);
             assert!(!job.command.contains(['{', '}']), "{}", job.command);
             let here = on_the_machine(&job.planned()).unwrap().command;
-            assert!(here.contains("--filename=disk ") && !here.contains("/dev/"));
+            assert!(here.contains("--filename=disk ") && !here.contains("=/dev/vda"));
             assert!(is_io(&job.planned()));
             assert!(job.command.contains(" --buffered=0") && !here.contains("buffered"));
         }
