@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 66] = [
+const BLOCKS: [Block; 69] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -74,6 +74,7 @@ const BLOCKS: [Block; 66] = [
     ("noise-rt-guest-claims", || noise::claims("noise-rt-guest")),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
+    ("disk-devices", evaluated::disk_devices),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("would-ticks", would::ticks),
