@@ -12,3 +12,5 @@ CONFIG_VIRTIO_BLK=y
 CONFIG_VIRTIO_NET=y
 CONFIG_VIRTIO_RNG=y
 CONFIG_VIRTIO_SERIAL=y
+# For guests whose disk is no virtio device.
+CONFIG_NVME_PCI=y

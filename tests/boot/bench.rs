@@ -4,6 +4,7 @@
 use crate::support::{kernel, mode, PATIENCE};
 use paratick_core::{
     cause::Cause,
+    disk_device::DiskDevice,
     noise::NoiseSample,
     results::{self, Cost, Crowd, Figure, Results},
     subject::Subject,
@@ -90,6 +91,31 @@ fn polling_is_measured_with_the_limits_in_force() {
     // What polls itself has switched the host's polling off.
     let itself = halts("tickless+poll-50k halt-poll=paper-floor");
     assert_eq!(itself.tally.hits, 0, "{itself:?}");
+}
+
+/// Its doorbells are written to where virtio-blk's notification would be.
+#[test]
+#[ignore = "builds a kernel with the driver of NVMe disks, 5 minutes"]
+fn a_bench_of_an_nvme_disk_counts_what_the_emulator_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    bench.args(["bench", "io", "--quick", "--rounds", "1", "--tests", "rndr-4k"]);
+    bench.args(["--modes", "tickless,paratick", "--disk-device", "nvme", "--output"]);
+    assert_eq!(bench.arg(&file).stdout(Stdio::null()).status().unwrap().code(), Some(0));
+    let all = read(&file);
+    assert_eq!(all.plan.disk_device, DiskDevice::Nvme);
+    let kernel = &all.environment.kernel_version;
+    assert!(kernel.ends_with("-nvme"), "{kernel}");
+    for cell in &all.cells {
+        let sample = &cell.samples()[0];
+        let exits = sample.exits.as_ref().unwrap();
+        assert_eq!(Some(exits.total), sample.world_switches);
+        // Each of the thousand requests is one write to a doorbell, or more.
+        assert!(exits.by_cause[&Cause::Io] >= 1000, "{exits:?}");
+    }
+    let guest = &all.environment.qemu_command_lines.guests["paratick"];
+    assert!(guest.iter().any(|word| word.starts_with("nvme,drive=")), "{guest:?}");
 }
 
 /// One and two guests: with two, a window is of both, and the emulator's count is of it, too.

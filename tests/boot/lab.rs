@@ -152,6 +152,24 @@ fn a_scratch_disk_is_as_large_as_asked_for() {
     .stdout("kept\n131072\n");
 }
 
+/// The kernel that has no driver of it is replaced by one that has.
+#[test]
+#[ignore = "builds a kernel with the driver of NVMe disks, 5 minutes"]
+fn a_disk_may_be_an_nvme_disk() {
+    let mut run = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+    run.args(["lab", "run", "--disk", "64M", "--disk-device", "nvme", "--", "sh", "-c"]);
+    run.arg(
+        "cd /sys/block; uname -r | grep -o nvme; ls | grep -v ram; cat nvme0n1/size \
+         nvme0n1/device/model; echo kept >/dev/nvme0n1 && head -n 1 /dev/nvme0n1",
+    );
+    let disk = "nvme\nnvme0n1\n131072\nQEMU NVMe Ctrl                          \nkept\n";
+    run.assert().code(0).stdout(disk);
+    // A kernel of the user's own is taken as it is, and has none.
+    let error = lab_run(&["--disk", "64M", "--disk-device", "nvme"], &["true"]).assert().code(69);
+    let error = text(&error.get_output().stderr);
+    assert!(error.contains("no disk /dev/nvme0n1") && error.contains("\nhint: "), "{error}");
+}
+
 #[test]
 fn inside_is_the_machine_read_only_but_for_its_scratch_places() {
     let pair = Pair::boot(1, "tickless");

@@ -193,6 +193,21 @@ fn what_else_differs_comes_before_the_numbers() {
     Pair::new(&results(&CALM), &after).refused(&["guests"]);
 }
 
+/// A file of before there was another has none of it.
+#[test]
+fn another_disk_device_is_named_and_no_device_is_virtio_blk() {
+    let mut after = results(&CALM);
+    after["plan"]["disk_device"] = "virtio-blk".into();
+    let text = Pair::new(&results(&CALM), &after).text(&[], 0);
+    assert!(!text.contains("guest's disk"), "{text}");
+    after["plan"]["disk_device"] = "nvme".into();
+    let text = Pair::new(&results(&CALM), &after).text(&[], 0);
+    let named = |line: &str| {
+        ["device of a guest's disk", "virtio-blk", "nvme"].iter().all(|word| line.contains(word))
+    };
+    assert!(text.lines().any(named), "{text}");
+}
+
 #[test]
 fn cells_of_one_file_only_are_named() {
     let before = results(&[("pingpong", "tickless", 4000), ("block", "periodic", 100)]);

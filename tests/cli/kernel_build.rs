@@ -128,6 +128,23 @@ fn a_real_time_kernel_is_another_image_and_looks_for_no_mistakes() {
 }
 
 #[test]
+fn a_kernel_with_the_driver_of_nvme_disks_is_another_image() {
+    let checkout = Checkout::with_series();
+    checkout.write("kernel/config/nvme.config", "CONFIG_DISK=y\n");
+    checkout.write("kernel/config/rt.config", "CONFIG_RT=y\n");
+    for (args, release) in [
+        (&["--nvme"][..], "6.12.0-paratick-nvme"),
+        (&["--nvme", "--base"], "6.12.0-base-nvme"),
+        (&["--nvme", "--rt"], "6.12.0-paratick-rt-nvme"),
+    ] {
+        let said = build(&checkout, args);
+        assert_eq!(line(&said, "release"), release);
+        let config = fs::read_to_string(line(&said, "config")).unwrap();
+        assert!(config.contains("CONFIG_DISK=y\n"), "{config}");
+    }
+}
+
+#[test]
 fn an_image_may_account_for_cpu_time_in_another_way() {
     let checkout = Checkout::with_series();
     for (how, line_of_it) in [("tick", "CONFIG_SAMPLE=y\n"), ("irq", "CONFIG_IRQ=y\n")] {

@@ -133,6 +133,26 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
 }
 
 #[test]
+fn a_disk_is_virtio_blk_or_what_is_asked_for() {
+    for (options, device) in [
+        (&["--dry-run", "--disk", "64M"][..], "-device virtio-blk-pci,drive=disk\n"),
+        (
+            &["--dry-run", "--disk", "64M", "--disk-device", "nvme"],
+            "-device nvme,drive=disk,serial=paratick\n",
+        ),
+    ] {
+        let output = Lab::new().run(options, &["true"]).assert().code(0);
+        let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+        let (host, guest) = text.split_once("# the guest").unwrap();
+        // What is the guest's disk is a virtio disk of the host's.
+        assert!(host.contains("-device virtio-blk-pci,drive=disk0"), "{host}");
+        let guest = format!("{guest}\n");
+        assert!(guest.contains(device), "{device}: {guest}");
+        assert_eq!(guest.matches("drive=disk").count(), 1, "{guest}");
+    }
+}
+
+#[test]
 fn a_dry_run_names_what_fetches_a_kernel_that_is_missing() {
     let dir = TempDir::new().unwrap();
     let mut command = paratick(&["lab", "run", "--dry-run", "--mode", "tickless", "--kernel"]);

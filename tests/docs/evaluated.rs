@@ -8,7 +8,8 @@ use crate::{
 };
 use paratick_core::{
     catalogue::programs,
-    mode::TickMode,
+    disk_device::DiskDevice,
+    mode::{Mode, TickMode},
     stats::{self, compare, Observation, Verdict},
 };
 use paratick_view::{
@@ -108,6 +109,11 @@ type Kept = kept::Kept<OfPrograms>;
 struct OfPrograms {
     vcpus: u32,
     disk_latency_ns: Option<u64>,
+    #[serde(default)]
+    disk_device: DiskDevice,
+    /// Medians of exits, by workload, mode and cause.
+    #[serde(default)]
+    causes: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
     /// By workload, mode and name; those of a run have the same place in each list.
     samples: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<f64>>>>,
 }
@@ -123,7 +129,7 @@ impl Kept {
     fn workloads(&self) -> Vec<&'static str> {
         let real = programs::programs().iter().map(|one| one.name.as_str());
         let own = programs::kernels().iter().map(|one| one.name.as_str());
-        let jobs = programs::io().into_iter().map(|job| &*job.name.leak());
+        let jobs = programs::io(DiskDevice::default()).into_iter().map(|job| &*job.name.leak());
         let all = real.chain(own).chain(jobs);
         let known: Vec<_> = all.filter(|name| self.rest.samples.contains_key(*name)).collect();
         assert_eq!(known.len(), self.rest.samples.len(), "{}: others", self.command);
@@ -348,6 +354,48 @@ pub fn latencies() -> String {
     let head = "| a request takes | | exits | fio's throughput | work per CPU time |\n\
                 |---|---|---|---|---|";
     kept::same_origin(&files).below(table(head, rows))
+}
+
+/// Exits of the same four jobs by cause, on disks of both kinds: means of the jobs' medians; and
+/// what our modes change.
+pub fn disk_devices() -> String {
+    const CAUSES: [&str; 9] =
+        ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io", "other"];
+    let [Some(virtio), Some(nvme)] = ["io", "io-nvme"].map(kept) else {
+        return "Not measured.".into();
+    };
+    let jobs = nvme.workloads();
+    let modes = [PAPERS.baseline, OURS[0], OURS[1]];
+    let row = |kept: &Kept, mode: Mode| {
+        let name = mode.to_string();
+        let of = |job: &str| &kept.rest.causes[job][&name];
+        let others = jobs.iter().flat_map(|job| of(job).keys());
+        let other = others.into_iter().find(|cause| !CAUSES.contains(&cause.as_str()));
+        assert_eq!(other, None, "{}", kept.command);
+        let mean = |value: &dyn Fn(&str) -> f64| {
+            let sum = jobs.iter().map(|job| value(job)).sum::<f64>();
+            plain(number::whole(sum / jobs.len() as f64))
+        };
+        let exits =
+            mean(&|job| stats::median(&kept.rest.samples[job][&name]["exits"]).expect("it ran"));
+        let causes = CAUSES
+            .map(|cause| mean(&|job| of(job).get(cause).copied().unwrap_or_default()))
+            .join(" | ");
+        let changes = [Figure::OF_IO[0], Figure::Fio].map(|figure| match mode == PAPERS.baseline {
+            true => "–".into(),
+            false => short(kept.average(&jobs, Versus { mode, ..PAPERS }, figure)),
+        });
+        let device = match mode == modes[0] {
+            true => kept.rest.disk_device.to_string(),
+            false => String::new(),
+        };
+        format!("| {device} | {name} | {exits} | {causes} | {} |", changes.join(" | "))
+    };
+    let rows = [&virtio, &nvme].into_iter().flat_map(|kept| modes.map(|mode| row(kept, mode)));
+    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
+    let lines = "---|".repeat(CAUSES.len() + 5);
+    let head = format!("| | | exits | {names} | exits | fio |\n|{lines}");
+    nvme.below_command(table(&head, rows))
 }
 
 /// fio's averages in guests that poll, against those that do not.

@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 62] = [
+const BLOCKS: [Block; 65] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -70,6 +70,7 @@ const BLOCKS: [Block; 62] = [
     ("noise-claims", noise::claims),
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
+    ("disk-devices", evaluated::disk_devices),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("would-ticks", would::ticks),

@@ -11,7 +11,15 @@ pub const TOPICS: [(&str, &[&str]); 9] = [
     ("results-file", &["Results", "Problem", "Boot", "Fault", "Doing"]),
     (
         "results-plan",
-        &["Plan", "PlannedWorkload", "Program", "Sampler", "Isolation", "LatencyProgram"],
+        &[
+            "Plan",
+            "PlannedWorkload",
+            "Program",
+            "Sampler",
+            "Isolation",
+            "LatencyProgram",
+            "DiskDevice",
+        ],
     ),
     ("results-environment", &["Environment", "Configuration", "QemuCommandLines", "Machine"]),
     ("results-cell", &["Cell", "Subject", "Readings", "Exits"]),

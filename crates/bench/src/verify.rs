@@ -8,6 +8,7 @@ use anyhow::{bail, Result};
 use paratick_core::{
     balancing::Balancing,
     clock_device::is_device,
+    disk_device::DiskDevice,
     halts::GuestRule,
     mode::{Mode, Polling},
     results::Plan,
@@ -51,6 +52,7 @@ struct Observed {
 pub fn check(guest: &Guest, agent: &str, mode: Mode, plan: &Plan) -> Result<()> {
     check_mode(guest, mode, plan.vcpus)?;
     check_sockets(guest, plan.sockets)?;
+    check_disk_device(guest, plan.disk_device)?;
     check_disk(guest, agent, plan.disk_latency_ns)?;
     check_balancing(guest, plan)?;
     // Elsewhere a guest may have any.
@@ -112,6 +114,24 @@ pub fn check_sockets(guest: &Guest, sockets: Option<u32>) -> Result<()> {
     Ok(())
 }
 
+/// Fails where the guest's disk is not this device.
+pub fn check_disk_device(guest: &Guest, device: DiskDevice) -> Result<()> {
+    // Without the paravirtual one nothing can be read, and says so.
+    if device == DiskDevice::VirtioBlk {
+        return Ok(());
+    }
+    let found = said(guest, NVME_TRANSPORT)?;
+    if found != "pcie" {
+        bail!(
+            "the guest has no disk {}: the transport of its NVMe controller is '{found}' where \
+             'pcie' should be\n\
+             hint: --kernel must name one with CONFIG_BLK_DEV_NVME=y, such as --kernel 6.12-nvme",
+            device.path()
+        );
+    }
+    Ok(())
+}
+
 /// Fails where reads of the guest's disk do not take as long as they shall.
 pub fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()> {
     const READS: u64 = 20;
@@ -152,6 +172,8 @@ fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
 }
 
 const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
+/// Of the controller that the disk of [`DiskDevice::Nvme`] is of.
+const NVME_TRANSPORT: &str = "/sys/block/nvme0n1/device/transport";
 const PACKAGES: &str = "/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id";
 const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
 const SCHEDULER: &str = "/sys/kernel/debug/sched/features";

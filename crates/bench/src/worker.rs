@@ -57,6 +57,7 @@ impl HostWorker<'_> {
         let memory = settings.set.memory;
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
         spec.disk = settings.set.guest_disk();
+        spec.disk_device = plan.disk_device;
         spec.clock = plan.clock_device;
         spec.sockets = plan.sockets;
         if let Some(sampler) = plan.sampler {

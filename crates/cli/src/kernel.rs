@@ -73,6 +73,10 @@ pub enum Verb {
         /// Make it PREEMPT_RT, for real-time guests and hosts: kernel/config/rt.config
         #[arg(long, conflicts_with = "debug")]
         rt: bool,
+        /// Give it a driver of NVMe disks, which `--disk-device nvme` needs:
+        /// kernel/config/nvme.config
+        #[arg(long)]
+        nvme: bool,
         /// Account for CPU time by sampling at each tick, or for that of interrupts apart:
         /// kernel/config/HOW-accounting.config
         #[arg(long, value_name = "HOW", value_parser = ["tick", "irq"])]
@@ -151,9 +155,10 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             export(&at.base, &at.dir()?, copy)?;
         }
         Verb::Check { base, quick, config } => return check(&base, quick, &config),
-        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, accounting } => {
+        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, nvme, accounting } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            build(&base, variant, &Changes { up_to, config, hz, debug, rt, accounting })?;
+            let changes = Changes { up_to, config, hz, debug, rt, nvme, accounting };
+            build(&base, variant, &changes)?;
         }
         Verb::Deb { base, config, output: _, dry_run: true, format } => {
             plan(&base, config.into(), format)?

@@ -8,6 +8,7 @@ pub mod cause;
 pub mod clock_device;
 pub mod compare;
 pub mod cycle;
+pub mod disk_device;
 pub mod event;
 pub mod exit_cost;
 pub mod exits;

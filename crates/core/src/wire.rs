@@ -12,7 +12,7 @@
 //! The host's agent unwraps `G` for the guest and wraps what the guest answers, so the machine
 //! talks to a guest's agent exactly as it talks to the host's.
 
-use crate::{clock_device::ClockDevice, mode::Mode, size::Size};
+use crate::{clock_device::ClockDevice, disk_device::DiskDevice, mode::Mode, size::Size};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     io::{self, Read, Write},
@@ -203,8 +203,11 @@ pub struct GuestConfig {
     pub cpu: String,
     /// Further kernel parameters.
     pub append: Vec<String>,
-    /// The guest's `/dev/vda`.
+    /// What is behind the guest's disk.
     pub disk: Option<Disk>,
+    /// What the guest finds it as.
+    #[serde(default, skip_serializing_if = "DiskDevice::is_default")]
+    pub disk_device: DiskDevice,
     /// The pCPU of each vCPU; empty: chosen by the host.
     pub pins: Vec<u32>,
     /// No vCPU is pinned, nor anything else of its QEMU: the host's scheduler puts them where it
@@ -232,6 +235,7 @@ impl GuestConfig {
             cpu: String::new(),
             append: Vec::new(),
             disk: None,
+            disk_device: DiskDevice::default(),
             pins: Vec::new(),
             unpinned: false,
             system: None,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line of a guest's QEMU.
 
-use paratick_core::wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT, SYSTEM};
+use paratick_core::{
+    disk_device::DiskDevice,
+    wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT, SYSTEM},
+};
 use std::arch::x86_64::__cpuid;
 use std::path::{Path, PathBuf};
 
@@ -148,7 +151,12 @@ pub fn command_line(
             Disk::Delayed { .. } => ",iothread=disk-thread",
             Disk::File(_) | Disk::Memory(_) => "",
         };
-        add(&["-device", &format!("virtio-blk-{bus},drive=disk{thread}")]);
+        let device = match config.disk_device {
+            DiskDevice::VirtioBlk => format!("virtio-blk-{bus},drive=disk{thread}"),
+            // QEMU 7.2 has no thread for it, and wants a serial number.
+            DiskDevice::Nvme => "nvme,drive=disk,serial=paratick".into(),
+        };
+        add(&["-device", &device]);
     }
     line.extend(config.qemu.iter().cloned());
     line

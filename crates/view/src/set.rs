@@ -9,6 +9,7 @@ use paratick_core::{
     balancing::Balancing,
     catalogue::idle_tables,
     clock_device::ClockDevice,
+    disk_device::DiskDevice,
     mode::Mode,
     results::{Cell, Results},
     units::{Hz, Nanos},
@@ -44,10 +45,11 @@ impl<'a> Set<'a> {
     /// As the paper names its sizes, where it does.
     pub fn name(&self) -> String {
         let (name, plan) = (self.of_its_size(), &self.main().plan);
-        match (plan.sockets, plan.disk_latency_ns) {
-            (Some(sockets), _) => format!("{name}, {sockets} sockets"),
-            (None, Some(ns)) => format!("{name}, of a disk that takes {}", Nanos(ns)),
-            (None, None) => name,
+        match (plan.sockets, plan.disk_latency_ns, plan.disk_device) {
+            (Some(sockets), ..) => format!("{name}, {sockets} sockets"),
+            (None, Some(ns), _) => format!("{name}, of a disk that takes {}", Nanos(ns)),
+            (None, None, DiskDevice::Nvme) => format!("{name}, of an NVMe disk"),
+            (None, None, DiskDevice::VirtioBlk) => name,
         }
     }
 
@@ -104,7 +106,12 @@ impl<'a> Set<'a> {
         };
         let sockets = plan.sockets.map_or(String::new(), |n| format!("-sockets-{n}"));
         let disk = plan.disk_latency_ns.map_or(String::new(), |ns| format!("-disk-{ns}"));
-        format!("{}-{}x{}{hz}{kind}{sockets}{disk}", self.bench(), plan.guests, plan.vcpus)
+        let device = match plan.disk_device {
+            DiskDevice::VirtioBlk => String::new(),
+            device => format!("-{device}"),
+        };
+        let (bench, guests, vcpus) = (self.bench(), plan.guests, plan.vcpus);
+        format!("{bench}-{guests}x{vcpus}{hz}{kind}{sockets}{disk}{device}")
     }
 
     /// Cells by workload, in the results' order.
@@ -309,9 +316,10 @@ fn shown_hz(results: &Results) -> Option<Hz> {
         .filter(|_| [IDLE, MILEAGE].contains(&results.bench.as_str()))
 }
 
-/// What a guest has of its own: packages of CPUs, and a disk that takes a time.
-fn hardware(results: &Results) -> (Option<u32>, Option<u64>) {
-    (results.plan.sockets, results.plan.disk_latency_ns)
+/// What a guest has of its own: packages of CPUs, a disk that takes a time, and what that is.
+fn hardware(results: &Results) -> (Option<u32>, Option<u64>, DiskDevice) {
+    let plan = &results.plan;
+    (plan.sockets, plan.disk_latency_ns, plan.disk_device)
 }
 
 pub fn is_known(bench: &str) -> bool {
@@ -326,4 +334,22 @@ pub fn alike(one: &Results, other: &Results) -> bool {
         (plan.vcpus, plan.guests, shown_hz(results), cost_ns(results), tuned)
     };
     one.bench == other.bench && what(one) == what(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_another_disk_are_another_set() {
+        let quick = include_str!("../../../tests/results/quick.json");
+        let one = paratick_core::results::read(quick).unwrap();
+        let mut other = one.clone();
+        other.plan.disk_device = DiskDevice::Nvme;
+        assert!(alike(&one, &one) && !alike(&one, &other));
+        let both = [other, one];
+        let sets = Selection::new(&both).sets;
+        assert_eq!(sets[1].name(), format!("{}, of an NVMe disk", sets[0].name()));
+        assert_eq!(sets[1].slug(), format!("{}-nvme", sets[0].slug()));
+    }
 }

@@ -6,9 +6,10 @@ use super::{
     options::{Options, Pattern},
 };
 use anyhow::{bail, Context, Result};
-use paratick_core::workload::Report;
+use paratick_core::{disk_device::DiskDevice, workload::Report};
 use rustix::fs::{open, seek, Mode, OFlags, SeekFrom};
 use rustix::{fd::OwnedFd, io::pread};
+use std::path::{Path, PathBuf};
 
 const BLOCK: usize = 4096;
 const WARM_UP: u64 = 20;
@@ -32,17 +33,24 @@ struct Disk {
     pattern: Pattern,
 }
 
+/// Where the guest's disk is; the default device's place where it has none.
+fn guest_disk() -> PathBuf {
+    let mut places = DiskDevice::ALL.map(DiskDevice::path).into_iter();
+    let found = places.find(|place| Path::new(place).exists());
+    found.unwrap_or(DiskDevice::default().path()).into()
+}
+
 impl Disk {
     fn open(options: &Options) -> Result<Disk> {
-        let name = options.device.display().to_string();
-        let file =
-            open(&options.device, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
-                .with_context(|| {
-                    format!(
-                        "cannot open {name} for direct reads\n\
+        let device = options.device.clone().unwrap_or_else(guest_disk);
+        let name = device.display().to_string();
+        let file = open(&device, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+            .with_context(|| {
+                format!(
+                    "cannot open {name} for direct reads\n\
                 hint: give the guest a disk (--disk), or name another one with --device"
-                    )
-                })?;
+                )
+            })?;
         let size = seek(&file, SeekFrom::End(0)).with_context(|| format!("cannot size {name}"))?;
         let blocks = size / BLOCK as u64;
         if blocks == 0 {

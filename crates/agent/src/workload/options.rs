@@ -19,7 +19,8 @@ pub struct Options {
     pub interrupts: bool,
     /// Tell why the guest wrote deadlines that it could hand over.  It takes time, too.
     pub deadline_writes: bool,
-    pub device: PathBuf,
+    /// None: the guest's disk.
+    pub device: Option<PathBuf>,
     pub pattern: Pattern,
     pub period_us: u32,
     /// Synchronizations per second.
@@ -58,7 +59,7 @@ impl Options {
             idle_entries: false,
             interrupts: false,
             deadline_writes: false,
-            device: "/dev/vda".into(),
+            device: None,
             pattern: Pattern::Random,
             period_us: 1000,
             rate: 1000,
@@ -109,7 +110,7 @@ impl Options {
             "--sleep-us" => self.sleep_us = number(flag, value, 1, 1_000_000)? as u32,
             "--jitter" => self.jitter_percent = number(flag, value, 0, 100)? as u32,
             "--root" => self.root = Some(value.into()),
-            "--device" => self.device = value.into(),
+            "--device" => self.device = Some(value.into()),
             "--pattern" => {
                 self.pattern = match value {
                     "random" => Pattern::Random,

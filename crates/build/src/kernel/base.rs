@@ -117,6 +117,11 @@ impl Base {
         self.fragment("rt")
     }
 
+    /// The fragment with the driver of NVMe disks.
+    pub fn nvme(&self) -> PathBuf {
+        self.fragment("nvme")
+    }
+
     /// One of `kernel/config`, by name.
     pub fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))

@@ -57,6 +57,8 @@ pub struct Changes {
     pub debug: bool,
     /// It is PREEMPT_RT; not together with `debug`, which has a preemption model of its own.
     pub rt: bool,
+    /// It has a driver of NVMe disks.
+    pub nvme: bool,
     /// How CPU time is accounted, instead of as the base says: `tick` or `irq`.
     pub accounting: Option<String>,
 }
@@ -164,6 +166,10 @@ impl Inputs {
         if changes.rt {
             more.push_str("-rt");
             fragments.push(base.rt());
+        }
+        if changes.nvme {
+            more.push_str("-nvme");
+            fragments.push(base.nvme());
         }
         if let Some(how) = &changes.accounting {
             more.push_str(&format!("-{how}-accounting"));

@@ -94,7 +94,7 @@ pub enum Verb {
     ///
     /// Results go to a folder, one file for each size.
     Multithreaded(programs::Multithreaded),
-    /// Read and write a virtio disk with fio (section 6.3)
+    /// Read and write a disk with fio (section 6.3)
     Io(programs::Io),
     /// Print the tables of a results file
     ///

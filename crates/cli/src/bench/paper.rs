@@ -14,6 +14,7 @@ use paratick_core::{
         programs::{self, IoSpec, KernelSpec},
         sets::{self, GuestSize, Scale, Set},
     },
+    disk_device::DiskDevice,
     model::table1,
     results::PlannedWorkload,
 };
@@ -48,7 +49,7 @@ fn sets_of(scale: Scale) -> Vec<Set> {
     let wanted =
         |job: &&IoSpec| scale == Scale::Full || [4 << 10, 64 << 10].contains(&job.block_bytes);
     let fio = || -> Vec<_> {
-        let jobs = programs::io();
+        let jobs = programs::io(DiskDevice::default());
         jobs.iter().filter(wanted).map(IoSpec::planned).collect()
     };
     let sizes = match scale {

@@ -17,6 +17,7 @@ use paratick_core::catalogue::{
     sets::{self, GuestSize},
 };
 use paratick_core::{
+    disk_device::DiskDevice,
     results::{PlannedWorkload, Program},
     units::Nanos,
 };
@@ -110,8 +111,9 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     bench.run()
 }
 
-pub fn io(options: Io) -> Result<ExitCode> {
-    let all = programs::io();
+pub fn io(mut options: Io) -> Result<ExitCode> {
+    let device = options.disk.disk_device;
+    let all = programs::io(device);
     let names: Vec<&str> = all.iter().map(|test| test.name.as_str()).collect();
     check_names(&options.tests, &names, "test", "--tests")?;
     let wanted = |test: &&IoSpec| options.tests.is_empty() || options.tests.contains(&test.name);
@@ -122,10 +124,21 @@ pub fn io(options: Io) -> Result<ExitCode> {
             "--disk {disk} is too small: fio works on {least}\nhint: give at least --disk {least}"
         )));
     }
+    if options.disk_latency.is_some() && device != DiskDevice::VirtioBlk {
+        return Err(usage(format!(
+            "--disk-latency is not for --disk-device {device}: QEMU's main loop, in which its \
+             requests end, rounds times up to ms\n\
+             hint: omit --disk-latency, or give --disk-device {}",
+            DiskDevice::VirtioBlk
+        )));
+    }
+    let host = &mut options.common.host;
+    host.kernels = host.kernels.for_disk(device)?;
     requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let mut set = sets::io(tests, disk, options.scale.get());
     set.plan.disk_latency_ns = options.disk_latency.map(|latency| latency.0);
+    set.plan.disk_device = device;
     set.parallel_clock = options.parallel_clock;
     Bench::new(options.common, "io", vec![set], Written::File)?.run()
 }

@@ -12,15 +12,16 @@ pub enum Inside {
     Guest,
 }
 
+/// By their fields' names.
+const OF_A_GUEST: &[&str] =
+    &["mode", "sockets", "machine", "cpu", "append", "root", "qemu_arg", "disk_device", "exits"];
+
 impl Inside {
     /// Without a guest, nothing that is for guests may be asked for.
     pub fn check(self, lab: &LabOptions) -> Result<()> {
         match self {
             Inside::Host => {
-                refuse(
-                    &["mode", "sockets", "machine", "cpu", "append", "root", "qemu_arg", "exits"],
-                    "with --in host",
-                )?;
+                refuse(OF_A_GUEST, "with --in host")?;
                 lab.check_host([])
             }
             Inside::Guest => lab.check(),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How large guests are.
 
-use super::number;
+use super::{named, number};
 use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
-use paratick_core::{catalogue::sets::VCPUS, size::Size};
+use paratick_core::{
+    catalogue::sets::VCPUS, disk_device::DiskDevice, size::Size, wire::MachineType,
+};
 
 #[derive(Args, Clone, Copy)]
 pub struct Vcpus {
@@ -50,6 +52,34 @@ pub struct Disk {
     /// Size of each guest's disk, /dev/vda, which is empty
     #[arg(long, value_name = "SIZE")]
     pub disk: Option<Size>,
+    /// What each guest's disk is: paravirtual, or an NVMe controller, which QEMU emulates: the disk
+    /// is /dev/nvme0n1 then, and a kernel that the lab builds gets the driver
+    #[arg(long, value_name = "DEVICE", default_value_t, value_parser = named::<DiskDevice>())]
+    pub disk_device: DiskDevice,
+}
+
+impl Disk {
+    /// For a guest that has a disk only where one is asked for.
+    pub fn check(&self, machine: MachineType) -> Result<()> {
+        let device = self.disk_device;
+        if device == DiskDevice::VirtioBlk {
+            return Ok(());
+        }
+        if self.disk.is_none() {
+            return Err(usage(format!(
+                "--disk-device {device} is for a guest with a disk\n\
+                 hint: give it one: --disk 64M"
+            )));
+        }
+        if machine == MachineType::Microvm {
+            return Err(usage(format!(
+                "--disk-device {device} is not for --machine {machine}, which has no PCI\n\
+                 hint: give --machine {}",
+                MachineType::Q35
+            )));
+        }
+        Ok(())
+    }
 }
 
 const LEAST_MEMORY: Size = Size::mib(128);

@@ -10,7 +10,7 @@ use paratick_build::kernel::{
     debian::{self, Name, Stock},
     lacks, Changes, KernelImage, Variant, DEFAULT_BASE,
 };
-use paratick_core::{event::Events, mode::Mode};
+use paratick_core::{disk_device::DiskDevice, event::Events, mode::Mode};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -22,8 +22,8 @@ pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
     /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
     /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for
-    /// mistakes of their own with `-debug` at the end, are PREEMPT_RT with `-rt`, and tick 1000
-    /// times a second with `-hz1000` after that
+    /// mistakes of their own with `-debug` at the end, are PREEMPT_RT with `-rt`, have a driver of
+    /// NVMe disks with `-nvme` after that, and tick 1000 times a second with `-hz1000` at last
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -49,6 +49,27 @@ impl Kernels {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The same, and the guests' has the driver of their disk where the lab builds it.
+    pub fn for_disk(&self, device: DiskDevice) -> Result<Kernels> {
+        let mut kernels = self.clone();
+        if device == DiskDevice::VirtioBlk {
+            return Ok(kernels);
+        }
+        match &mut kernels.kernel {
+            KernelName::Built(built) => built.nvme = true,
+            // Of another's image only the guest can say what it has, and is asked.
+            KernelName::Image(_) => {}
+            KernelName::Debian(stock) => {
+                return Err(usage(format!(
+                    "--disk-device {device} is not for kernel {stock}: its driver is a module that \
+                     the lab does not load\n\
+                     hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
+                )))
+            }
+        }
+        Ok(kernels)
     }
 
     /// The guests' and the host's, built where they must be.
@@ -91,14 +112,15 @@ pub enum KernelName {
 }
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
-/// `-debug` where it looks for mistakes of its own or `-rt` where it is PREEMPT_RT, and `-hz1000`
-/// where its tick has another rate than the base's.
+/// `-debug` where it looks for mistakes of its own or `-rt` where it is PREEMPT_RT, `-nvme` where
+/// it has a driver of NVMe disks, and `-hz1000` where its tick has another rate than the base's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
     variant: Variant,
     debug: bool,
     rt: bool,
+    nvme: bool,
     hz: Option<u32>,
 }
 
@@ -128,6 +150,14 @@ impl FromStr for KernelName {
         if let Some(series) = name.strip_suffix("-debian") {
             return Ok(KernelName::Debian(Stock::Named(Name::Series(series.into()))));
         }
+        name.parse().map(KernelName::Built)
+    }
+}
+
+impl FromStr for Built {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
         let (name, hz) = match name.rsplit_once(HZ) {
             Some((name, hz)) => (
                 name,
@@ -138,22 +168,21 @@ impl FromStr for KernelName {
             ),
             None => (name, None),
         };
-        let (name, debug) = match name.strip_suffix(DEBUG) {
+        let without = |name, end| match str::strip_suffix(name, end) {
             Some(name) => (name, true),
             None => (name, false),
         };
-        let (name, rt) = match name.strip_suffix(RT) {
-            Some(_) if debug => {
-                return Err("a kernel is either -rt or -debug\nhint: leave one of them".into())
-            }
-            Some(name) => (name, true),
-            None => (name, false),
-        };
+        let (name, nvme) = without(name, NVME);
+        let (name, debug) = without(name, DEBUG);
+        let (name, rt) = without(name, RT);
+        if rt && debug {
+            return Err("a kernel is either -rt or -debug\nhint: leave one of them".into());
+        }
         let (base, variant) = match name.strip_suffix(UNPATCHED) {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
-        Ok(KernelName::Built(Built { base: base.into(), variant, debug, rt, hz }))
+        Ok(Built { base: base.into(), variant, debug, rt, nvme, hz })
     }
 }
 
@@ -165,6 +194,8 @@ const UNPATCHED: &str = "-base";
 const DEBUG: &str = "-debug";
 /// … or where it is PREEMPT_RT.
 const RT: &str = "-rt";
+/// What comes next where it has a driver of NVMe disks.
+const NVME: &str = "-nvme";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 
@@ -173,7 +204,7 @@ impl fmt::Display for KernelName {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
             KernelName::Debian(stock) => stock.fmt(f),
-            KernelName::Built(Built { base, variant, debug, rt, hz }) => {
+            KernelName::Built(Built { base, variant, debug, rt, nvme, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
                     f.write_str(UNPATCHED)?;
@@ -183,6 +214,9 @@ impl fmt::Display for KernelName {
                 }
                 if *rt {
                     f.write_str(RT)?;
+                }
+                if *nvme {
+                    f.write_str(NVME)?;
                 }
                 hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
             }
@@ -229,15 +263,18 @@ impl KernelName {
 
     /// What brings it into the cache.
     fn how(&self) -> String {
-        let KernelName::Built(Built { base, variant, debug, rt, hz }) = self else {
+        let KernelName::Built(Built { base, variant, debug, rt, nvme, hz }) = self else {
             return format!(
                 "`paratick lab run --kernel {self} --mode tickless -- true` fetches it"
             );
         };
         let mut command = format!("`paratick kernel build {base}");
-        for (option, is_wanted) in
-            [(" --base", *variant == Variant::Unpatched), (" --debug", *debug), (" --rt", *rt)]
-        {
+        for (option, is_wanted) in [
+            (" --base", *variant == Variant::Unpatched),
+            (" --debug", *debug),
+            (" --rt", *rt),
+            (" --nvme", *nvme),
+        ] {
             command.push_str(if is_wanted { option } else { "" });
         }
         command + &hz.map_or(String::new(), |hz| format!(" --hz {hz}")) + "` builds it"
@@ -246,7 +283,8 @@ impl KernelName {
 
 impl Built {
     fn changes(&self) -> Changes {
-        Changes { debug: self.debug, rt: self.rt, hz: self.hz, ..Changes::default() }
+        let Built { debug, rt, nvme, hz, .. } = *self;
+        Changes { debug, rt, nvme, hz, ..Changes::default() }
     }
 }
 
@@ -288,20 +326,29 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        for (name, variant, debug, rt, hz) in [
-            ("6.12", Variant::Patched, false, false, None),
-            ("6.12-base", Variant::Unpatched, false, false, None),
-            ("6.12-debug", Variant::Patched, true, false, None),
-            ("6.12-rt", Variant::Patched, false, true, None),
-            ("6.12-base-rt-hz1000", Variant::Unpatched, false, true, Some(1000)),
-            ("6.12-hz1000", Variant::Patched, false, false, Some(1000)),
-            ("6.12-base-debug-hz1000", Variant::Unpatched, true, false, Some(1000)),
+        let plain = Built {
+            base: "6.12".into(),
+            variant: Variant::Patched,
+            debug: false,
+            rt: false,
+            nvme: false,
+            hz: None,
+        };
+        let of_base = Built { variant: Variant::Unpatched, ..plain.clone() };
+        let fast = Some(1000);
+        for (name, built) in [
+            ("6.12", plain.clone()),
+            ("6.12-base", of_base.clone()),
+            ("6.12-debug", Built { debug: true, ..plain.clone() }),
+            ("6.12-rt", Built { rt: true, ..plain.clone() }),
+            ("6.12-nvme", Built { nvme: true, ..plain.clone() }),
+            ("6.12-rt-nvme-hz1000", Built { rt: true, nvme: true, hz: fast, ..plain.clone() }),
+            ("6.12-base-rt-hz1000", Built { rt: true, hz: fast, ..of_base.clone() }),
+            ("6.12-hz1000", Built { hz: fast, ..plain }),
+            ("6.12-base-debug-hz1000", Built { debug: true, hz: fast, ..of_base }),
         ] {
             let parsed: KernelName = name.parse().unwrap();
-            assert_eq!(
-                parsed,
-                KernelName::Built(Built { base: "6.12".into(), variant, debug, rt, hz })
-            );
+            assert_eq!(parsed, KernelName::Built(built));
             assert_eq!(parsed.to_string(), name);
         }
         let debian: KernelName = "debian:6.12".parse().unwrap();
@@ -325,7 +372,23 @@ mod tests {
             how("6.12-base-rt-hz1000"),
             "`paratick kernel build 6.12 --base --rt --hz 1000` builds it"
         );
+        assert_eq!(how("6.12-nvme"), "`paratick kernel build 6.12 --nvme` builds it");
         assert!(how("debian:6.12").contains("--kernel debian:6.12"));
+    }
+
+    #[test]
+    fn a_kernel_of_the_lab_s_gets_the_driver_of_the_disk_and_one_of_debian_s_is_refused() {
+        let with = |name: &str, device| {
+            let kernels = Kernels { kernel: name.parse().unwrap(), host_kernel: None };
+            kernels.for_disk(device).map(|kernels| kernels.kernel.to_string())
+        };
+        for (name, built) in [("6.12", "6.12-nvme"), ("6.12-nvme", "6.12-nvme")] {
+            assert_eq!(with(name, DiskDevice::Nvme).unwrap(), built);
+            assert_eq!(with(name, DiskDevice::VirtioBlk).unwrap(), name);
+        }
+        let error = with("debian:6.12", DiskDevice::Nvme).unwrap_err().to_string();
+        assert!(error.contains("\nhint: ") && error.contains("--kernel 6.12"), "{error}");
+        assert_eq!(with("debian:6.12", DiskDevice::VirtioBlk).unwrap(), "debian:6.12");
     }
 
     #[test]

@@ -98,6 +98,7 @@ impl LabPlan {
         verify::check_host(&host)?;
         verify::check_mode(&guest, self.guest.mode, self.guest.vcpus)?;
         verify::check_sockets(&guest, self.guest.sockets)?;
+        verify::check_disk_device(&guest, self.guest.disk_device)?;
         Ok((host, guest))
     }
 
@@ -139,6 +140,8 @@ impl LabOptions {
         self.host.check(modes)?;
         self.host.settings.single(self.host.host)?;
         self.sockets.of(self.size.vcpus)?;
+        self.disk.check(self.machine)?;
+        self.host.kernels.for_disk(self.disk.disk_device)?;
         let (vcpus, host) = (self.size.vcpus, self.host.host);
         match self.host_cpus {
             Some(_) if !host.boots() => Err(usage(format!(
@@ -167,11 +170,12 @@ impl LabOptions {
 
     pub fn plan(&self, clock: Clock, events: Events) -> Result<LabPlan> {
         let backend = self.host.host;
+        let kernels = self.host.kernels.for_disk(self.disk.disk_device)?;
         let (tools, (kernel, host_kernel)) = if self.dry_run {
-            let kernels = self.host.kernels.built(events)?;
+            let kernels = kernels.built(events)?;
             (backend.tools(None)?, kernels)
         } else {
-            (backend.tools(Some(&mut *events))?, self.host.kernels.ensure(events)?)
+            (backend.tools(Some(&mut *events))?, kernels.ensure(events)?)
         };
         let (vcpus, memory) = (self.size.vcpus, self.memory.memory.unwrap_or(MEMORY));
         let mut host = HostSpec::for_guests(backend, host_kernel.image, vcpus, memory);
@@ -189,6 +193,7 @@ impl LabOptions {
         guest.append = self.append.clone();
         guest.machine = self.machine;
         guest.sockets = self.sockets.of(vcpus)?;
+        guest.disk_device = self.disk.disk_device;
         guest.qemu = self.qemu_arg.clone();
         guest.system = match (&self.root, self.dry_run) {
             (Some(system), false) => Some(root::ensure(system, events)?),

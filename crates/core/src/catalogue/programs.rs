@@ -2,6 +2,7 @@
 //! The programs of `bench sequential`, `multithreaded` and `io`, from `programs.toml`.
 
 use crate::{
+    disk_device::DiskDevice,
     results::{PlannedWorkload, Program},
     size::Size,
     workload,
@@ -12,8 +13,6 @@ use std::sync::OnceLock;
 const LIST: &str = include_str!("programs.toml");
 /// What fio works on: the disk must be as large.
 pub const IO_DISK: Size = Size::mib(64);
-
-const IO_DEVICE: &str = "/dev/vda";
 
 /// The root file system in the guest's memory that programs run in: the agent's
 /// `workload program --root`.
@@ -151,10 +150,11 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
 pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
     let program = planned.program.as_ref().filter(|one| !one.in_place)?;
     if is_io(planned) {
-        let command = io().into_iter().find(|job| job.category == "seqwr")?.command;
+        let device = DiskDevice::default();
+        let command = io(device).into_iter().find(|job| job.category == "seqwr")?.command;
         return Some(Program {
             // A file system in memory may not know O_DIRECT.
-            command: command.replace(IO_DEVICE, "disk").replace(" --buffered=0", ""),
+            command: command.replace(device.path(), "disk").replace(" --buffered=0", ""),
             ..program.clone()
         });
     }
@@ -169,26 +169,27 @@ pub fn is_listed(planned: &PlannedWorkload) -> bool {
 
 /// One of the list's jobs; a user's may read other files.
 pub fn is_io(planned: &PlannedWorkload) -> bool {
-    io().iter().any(|job| job.planned() == *planned)
+    DiskDevice::ALL.into_iter().flat_map(io).any(|job| job.planned() == *planned)
 }
 
-/// Every category with every block size, in the paper's order.
-pub fn io() -> Vec<IoSpec> {
+/// Every category with every block size, in the paper's order, on this device of a guest's.
+pub fn io(device: DiskDevice) -> Vec<IoSpec> {
     let io = &list().io;
     let of = |category: &Category| {
         let category = (category.name.clone(), category.rw.clone());
-        io.block.iter().map(move |block| io.job(&category, block))
+        io.block.iter().map(move |block| io.job(&category, block, device))
     };
     io.category.iter().flat_map(of).collect()
 }
 
 impl Io {
-    fn job(&self, (category, rw): &(String, String), block: &Block) -> IoSpec {
+    fn job(&self, (category, rw): &(String, String), block: &Block, device: DiskDevice) -> IoSpec {
         let size = format!("{}k", block.kib);
         let name = format!("{category}-{size}");
         let command = self
             .command
             .replace("{name}", &name)
+            .replace("{device}", device.path())
             .replace("{rw}", rw)
             .replace("{bs}", &size)
             .replace("{ios}", &block.ios.to_string());
@@ -282,12 +283,13 @@ mod tests {
             let command = program.planned(Some(16)).program.unwrap().command;
             assert!(command.contains("16") && !command.contains("{threads}"), "{command}");
         }
-        for job in io() {
+        for job in DiskDevice::ALL.into_iter().flat_map(io) {
             let whole = format!("--size={} ", IO_DISK);
             assert!(job.command.contains(&whole), "{} in {}", whole, job.command);
             assert!(!job.command.contains(['{', '}']), "{}", job.command);
             let here = on_the_machine(&job.planned()).unwrap().command;
-            assert!(here.contains("--filename=disk ") && !here.contains(IO_DEVICE));
+            assert!(here.contains("--filename=disk ") && !here.contains("=/dev/vda"));
+            assert!(is_io(&job.planned()));
             assert!(job.command.contains(" --buffered=0") && !here.contains("buffered"));
         }
     }
@@ -309,7 +311,7 @@ mod tests {
             .iter()
             .flat_map(|one| [&one.sequential, &one.parallel])
             .cloned()
-            .chain(io().into_iter().map(|job| job.command));
+            .chain(io(DiskDevice::default()).into_iter().map(|job| job.command));
         for command in commands {
             for word in ["runtime", "time_based", "timeout", "/usr/share"] {
                 assert!(!command.contains(word), "{command}");
@@ -321,7 +323,9 @@ mod tests {
     fn a_workload_s_packages_are_known_if_it_is_listed() {
         let listed = &programs()[0];
         assert_eq!(packages(&listed.planned(None)), listed.packages);
-        assert_eq!(packages(&io()[0].planned()), [io_package()]);
+        for device in DiskDevice::ALL {
+            assert_eq!(packages(&io(device)[0].planned()), [io_package()]);
+        }
         assert!(packages(&kernels()[0].planned()).is_empty());
         let mut own = listed.planned(None);
         own.program.as_mut().unwrap().stands_for = None;
@@ -330,7 +334,7 @@ mod tests {
 
     #[test]
     fn fio_s_jobs_fit_on_the_disk_and_are_named_by_category_and_block_size() {
-        let jobs = io();
+        let jobs = io(DiskDevice::default());
         assert_eq!(jobs.len(), 16);
         assert_eq!(jobs[0].name, "seqr-4k");
         assert_eq!(jobs[15].name, "rndwr-256k");

@@ -23,7 +23,7 @@ pub struct Set {
     pub plan: Plan,
     /// Of each guest.
     pub memory: Size,
-    /// Behind each guest's /dev/vda, in the host's memory: no real disk's time is in the numbers.
+    /// Behind each guest's disk, in the host's memory: no real disk's time is in the numbers.
     pub disk: Option<Size>,
     /// Virtual time in ns that the emulator charges for each world switch.
     pub exit_cost_ns: u32,
@@ -317,7 +317,7 @@ pub fn multithreaded(size: GuestSize, programs: Vec<PlannedWorkload>, scale: Sca
     }
 }
 
-/// fio on a virtio disk, one vCPU (section 6.3).
+/// fio on a guest's disk, one vCPU (section 6.3).
 pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
     Set {
         takes: Some(CpuTime::of(15.0, 3.0 * jobs.len() as f64)),

@@ -73,7 +73,7 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 30] = [
+pub const FACTS: [Fact; 31] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
@@ -81,6 +81,7 @@ pub const FACTS: [Fact; 30] = [
         // Each ns counts, where a time is rounded for its reader.
         maybe(r.plan.disk_latency_ns.map(|ns| format!("{ns} ns")))
     }),
+    fact("device of a guest's disk", HIDDEN, |r| text(r.plan.disk_device)),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),
     fact("guests' kernel", PRINTED, |r| said(&r.environment.kernel_version)),
     fact("guests' patches", PRINTED, |r| hash(r.environment.patch_set_hash.as_deref())),

@@ -2,7 +2,7 @@
 //! What a bench sets out to measure.
 
 use crate::{
-    balancing::Balancing, clock_device::ClockDevice, isolation::Isolation,
+    balancing::Balancing, clock_device::ClockDevice, disk_device::DiskDevice, isolation::Isolation,
     latency_program::LatencyProgram, subject::Subject, workload::Workload,
 };
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub struct Plan {
     /// How long the disk takes for a request, in ns; else a file in memory is the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_latency_ns: Option<u64>,
+    /// What a guest's disk is; else `virtio-blk`.
+    #[serde(default, skip_serializing_if = "DiskDevice::is_default")]
+    pub disk_device: DiskDevice,
     /// Guests side by side, all alike.
     ///
     /// A sample holds what they did together.

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     balancing::Balancing,
     clock_device::ClockDevice,
+    disk_device::DiskDevice,
     isolation::Isolation,
     latency_program::LatencyProgram,
     noise::{Moment, NoiseSample},
@@ -258,6 +259,7 @@ fn everything() -> Results {
     plan.host_cpus = Some(4);
     plan.sockets = Some(2);
     plan.disk_latency_ns = Some(100_000);
+    plan.disk_device = DiskDevice::Nvme;
     plan.latency_programs = vec![LatencyProgram::Oslat];
     plan.clock_device = ClockDevice::Pit;
     plan.sampler = Some(Sampler::default());
