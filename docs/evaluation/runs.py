@@ -220,9 +220,9 @@ def grouped():
             words = [PARATICK, "bench", "show", "--format", "json", *idle_guests(folder, *options)]
             said = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
         found = {one["mode"]: one["summary"] for one in json.loads(said)["rows"]}
-        figures = [(what, mode) for what in ["wake-ups", "exits"] for mode in modes]
-        cells = [[f"{what}, {mode}", found[mode][what]["median"]] for what, mode in figures]
-        yield row("grouped", ["timers", f"`{how}`" if how else "none"], *cells)
+        for mode in modes:
+            cells = [[what, found[mode][what]["median"]] for what in ["wake-ups", "exits"]]
+            yield row("grouped", ["timers", f"`{how}`" if how else "none"], ["mode", mode], *cells)
 
 
 def windows():

@@ -146,8 +146,6 @@ struct UnderRule {
     duration_ns: [f64; 3],
     /// How many halts began with each limit, in ns, in one run.
     limits: Option<BTreeMap<String, u64>>,
-    /// How often vCPU threads were switched out in the same run.
-    switches: Option<u64>,
 }
 
 /// The gap to the host itself.
@@ -164,8 +162,6 @@ pub fn native() -> String {
 
 /// What the host's rules change, against the one that never polls.
 pub fn rules() -> String {
-    /// With fewer context switches nothing can be said of a change.
-    const FEW: u64 = 100;
     let all: kept::Kept<Polling> = kept::read("polling");
     let rules = &all.rest.rules;
     let rows = WORKLOADS.iter().flat_map(|workload| {
@@ -173,21 +169,15 @@ pub fn rules() -> String {
         let base = of.clone().next().expect("the first never polls");
         of.skip(1).map(move |one| {
             let against = |figure: fn(&UnderRule) -> f64| change(figure(one) / figure(base));
-            let switches = one.switches.zip(base.switches);
-            let switches = switches.filter(|(_, base)| *base >= FEW);
-            let switches =
-                switches.map_or("–".into(), |(own, base)| change(own as f64 / base as f64));
             let [exits, time, cpu] = [
                 against(|one| one.exits[0]),
                 against(|one| one.duration_ns[0]),
                 against(|one| one.cpu_ns[0]),
             ];
-            let rule = one.host.rule();
-            format!("| {workload} | `{rule}` | {exits} | {switches} | {time} | {cpu} |")
+            format!("| {workload} | `{}` | {exits} | {time} | {cpu} |", one.host.rule())
         })
     });
-    let head =
-        "| | the host's rule | exits | switches | time | CPU time |\n|---|---|---|---|---|---|";
+    let head = "| | the host's rule | exits | time | CPU time |\n|---|---|---|---|---|";
     all.below(table(head, rows))
 }
 

@@ -100,8 +100,6 @@ struct Errors {
     mode: String,
     /// Of predicted timer exits against those that were counted.
     median: f64,
-    lowest: f64,
-    highest: f64,
     within_10_percent: u32,
     cells: u32,
 }
@@ -118,9 +116,7 @@ pub fn model_errors() -> String {
             let row = all.iter().find(|row| row.bench == bench && row.mode == mode);
             row.map_or("–".into(), |row| {
                 let (within, cells) = (row.within_10_percent, row.cells);
-                let [median, lowest, highest] =
-                    [row.median, row.lowest, row.highest].map(|error| change(1.0 + error));
-                format!("{median} [{lowest}..{highest}], {within}/{cells}")
+                format!("{}, {within}/{cells}", change(1.0 + row.median))
             })
         };
         format!("| {bench} | {} |", MODES.map(of).join(" | "))
