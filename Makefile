@@ -78,7 +78,7 @@ demo: ## from a bare machine to tables of exits and a report (12 to 20 min)
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
 evaluation: build ## measure the documents' tables again; after `make clean` anew (5 h)
-	scripts/bootstrap --with benches --with evaluation
+	scripts/bootstrap --with benches --with network --with evaluation
 	scripts/evaluation
 
 test: ## what CI runs; covers every subject (41 min from nothing, 19 to 32 when built)

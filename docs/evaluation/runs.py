@@ -182,25 +182,22 @@ APPLIED = {"pingpong": 2000, "barrier": 1000, "sleep": 500, "exponential": 500, 
 def applied():
     for workload, work in APPLIED.items():
         words = [PARATICK, *"lab halts --mode tickless --parallel-clock".split()]
-        words += ["--halt-poll", "none", "--apply=default"]
+        words += ["--halt-poll", "none", "--apply=default", "--format", "json"]
         words += ["--disk", "16M", "--"] if workload == "block" else ["--"]
         words += [AGENT, "workload", workload, "--work", str(work)]
         said = subprocess.run(words, capture_output=True, text=True)
         if said.returncode not in (0, 1):
             sys.exit(said.stderr)
-        found = {}
-        line = r"^  (blocks|polled)\b.*? halt: ([^(\n]*)"
-        for what, of in re.findall(line, said.stderr, re.M):
-            found[what] = [part.rsplit(" ", 1)[0] for part in of.strip().split(", ")]
-        blocks, polled = found["blocks"], found["polled"]
+        verdict = json.loads(said.stdout)["applied"]["verdict"]
+        blocks, polled = verdict["blocks"], verdict["polled"]
         yield row(
             "applied",
             ["", workload],
-            ["blocks of each halt: before", float(blocks[0])],
-            ["expected", float(blocks[1])],
-            ["then", float(blocks[2])],
-            ["polled for each halt: expected", polled[1]],
-            ["then", polled[2]],
+            ["blocks of each halt: before", round(blocks["before"], 3)],
+            ["expected", round(blocks["predicted"], 3)],
+            ["then", round(blocks["measured"], 3)],
+            ["polled for each halt, ns: expected", round(polled["predicted"])],
+            ["then", round(polled["measured"])],
         )
 
 

@@ -6,7 +6,7 @@ use paratick_core::{
     cause::Cause,
     disk_device::DiskDevice,
     noise::NoiseSample,
-    results::{self, Cost, Crowd, Figure, Results},
+    results::{self, Cell, Cost, Crowd, Figure, Results},
     subject::Subject,
 };
 use std::{
@@ -116,6 +116,36 @@ fn a_bench_of_an_nvme_disk_counts_what_the_emulator_counts() {
     }
     let guest = &all.environment.qemu_command_lines.guests["paratick"];
     assert!(guest.iter().any(|word| word.starts_with("nvme,drive=")), "{guest:?}");
+}
+
+/// Of two guests, in one window: one asks and the other answers, over who moves their packets.
+#[test]
+#[ignore = "builds a kernel with the drivers of a network, 5 minutes"]
+fn guests_that_talk_to_each_other_are_counted_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let ios = ["vhost", "qemu"].map(|network| {
+        let file = folder.path().join(network);
+        let mut bench = Command::new(assert_cmd::cargo::cargo_bin("paratick"));
+        bench.args(["bench", "network", "--quick", "--rounds", "1", "--tests", "request,stream"]);
+        bench.args(["--modes", "tickless,paratick", "--network", network, "--output"]);
+        assert_eq!(bench.arg(&file).stdout(Stdio::null()).status().unwrap().code(), Some(0));
+        let all = read(&file);
+        assert!(all.is_complete() && all.problems.is_empty(), "{:?}", all.problems);
+        for sample in all.cells.iter().flat_map(|cell| cell.samples()) {
+            let exits = sample.exits.as_ref().unwrap();
+            assert_eq!(Some(exits.total), sample.world_switches);
+            // Whoever asks waits for whoever answers: both halt.
+            assert_eq!(sample.per_vcpu.len(), 2);
+            assert!(sample.per_vcpu.iter().all(|vcpu| vcpu.total > 100), "{sample:?}");
+        }
+        let guest = &all.environment.qemu_command_lines.guests["paratick"];
+        assert!(guest.iter().any(|word| word.starts_with("virtio-net-")), "{guest:?}");
+        let of = |cell: &Cell| cell.samples()[0].exits.as_ref().unwrap().by_cause[&Cause::Io];
+        let asked = all.cells.iter().filter(|cell| cell.workload == "request").map(of);
+        asked.collect::<Vec<_>>()
+    });
+    // Each of the thousand requests, and each response, is one notification.
+    assert!(ios.iter().flatten().all(|io| (2000..2400).contains(io)), "{ios:?}");
 }
 
 /// One and two guests: with two, a window is of both, and the emulator's count is of it, too.

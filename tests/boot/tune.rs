@@ -168,40 +168,29 @@ fn a_prediction_that_comes_true_is_applied() {
     assert!(stderr.contains("1.000 predicted"), "{stderr}");
 }
 
-/// What a line states in front of a word, times in ns: `3.31 µs before, 459 ns predicted`.
-fn stated(line: &str, before: &str) -> f64 {
-    let (number, _) = line.split_once(&format!(" {before}")).unwrap();
-    let mut words = number.rsplit([' ', ',']);
-    let (last, next) = (words.next().unwrap(), words.next().unwrap());
-    let parse = |number: &str| number.parse::<f64>().unwrap();
-    match last {
-        "ns" => parse(next),
-        "µs" => parse(next) * 1e3,
-        share => parse(share),
-    }
-}
-
 /// Each of two vCPUs waits for the other one's wake-up as well, until they are polled for.
 #[test]
 fn what_polling_does_to_vcpus_that_wait_for_each_other_is_predicted() {
     let agent = tools().agent.display().to_string();
     let mut tune = Command::cargo_bin("paratick").unwrap();
     tune.args(["lab", "halts", "--mode", "tickless", "--parallel-clock"]);
-    tune.args(["--halt-poll", "none", "--apply=default", "--kernel"]).arg(kernel());
-    tune.args(["--", &agent, "workload", "pingpong", "--work", "2000"]);
+    tune.args(["--halt-poll", "none", "--apply=default", "--format", "json", "--kernel"]);
+    tune.arg(kernel()).args(["--", &agent, "workload", "pingpong", "--work", "2000"]);
     let output = tune.timeout(PATIENCE).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     println!("{stdout}\n{stderr}");
     assert_eq!(output.status.code(), Some(0));
-    let line = |claim| stderr.lines().find(|line| line.contains(claim)).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(said["applied"]["rule"], "default");
+    assert_eq!(said["applied"]["outcome"], "applied");
     // Who ends a poll goes on sooner than the replay knows: polls are shorter than predicted, and
     // what the rule saves is some more.
-    for claim in ["blocks of each halt: ", "switches of each halt: ", "cost of each halt: "] {
-        let line = line(claim);
+    for claim in ["blocks", "switches", "cost"] {
+        let claim = &said["applied"]["verdict"][claim];
         let [before, predicted, measured] =
-            ["before", "predicted", "measured"].map(|what| stated(line, what));
-        assert!(measured <= predicted * 1.1, "{line}");
-        assert!(before - predicted >= before / 2.0, "{line}");
+            ["before", "predicted", "measured"].map(|what| claim[what].as_f64().unwrap());
+        assert!(measured <= predicted * 1.1, "{claim}");
+        assert!(before - predicted >= before / 2.0, "{claim}");
     }
 }
 

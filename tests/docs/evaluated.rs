@@ -356,11 +356,36 @@ pub fn latencies() -> String {
     kept::same_origin(&files).below(table(head, rows))
 }
 
+/// Of guests with devices, all that there are.
+const CAUSES: [&str; 9] =
+    ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io", "other"];
+
+/// The cells of [`by_cause`] and the head of a table of them, with so many columns before and these
+/// behind.
+fn cause_head(before: usize, behind: &[&str]) -> String {
+    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
+    let lines = "---|".repeat(before + 1 + CAUSES.len() + behind.len());
+    format!("|{} exits | {names} | {} |\n|{lines}", " |".repeat(before), behind.join(" | "))
+}
+
+/// Exits in a mode, all and by cause: means of the workloads' medians.
+fn by_cause(kept: &Kept, workloads: &[&str], mode: &str) -> String {
+    let of = |workload: &str| &kept.rest.causes[workload][mode];
+    let others = workloads.iter().flat_map(|one| of(one).keys());
+    let other = others.into_iter().find(|cause| !CAUSES.contains(&cause.as_str()));
+    assert_eq!(other, None, "{}", kept.command);
+    let mean = |value: &dyn Fn(&str) -> f64| {
+        let sum = workloads.iter().map(|one| value(one)).sum::<f64>();
+        plain(number::whole(sum / workloads.len() as f64))
+    };
+    let exits = mean(&|one| stats::median(&kept.rest.samples[one][mode]["exits"]).expect("it ran"));
+    let causes = CAUSES.map(|cause| mean(&|one| of(one).get(cause).copied().unwrap_or_default()));
+    format!("{exits} | {}", causes.join(" | "))
+}
+
 /// Exits of the same four jobs by cause, on disks of both kinds: means of the jobs' medians; and
 /// what our modes change.
 pub fn disk_devices() -> String {
-    const CAUSES: [&str; 9] =
-        ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io", "other"];
     let [Some(virtio), Some(nvme)] = ["io", "io-nvme"].map(kept) else {
         return "Not measured.".into();
     };
@@ -368,19 +393,7 @@ pub fn disk_devices() -> String {
     let modes = [PAPERS.baseline, OURS[0], OURS[1]];
     let row = |kept: &Kept, mode: Mode| {
         let name = mode.to_string();
-        let of = |job: &str| &kept.rest.causes[job][&name];
-        let others = jobs.iter().flat_map(|job| of(job).keys());
-        let other = others.into_iter().find(|cause| !CAUSES.contains(&cause.as_str()));
-        assert_eq!(other, None, "{}", kept.command);
-        let mean = |value: &dyn Fn(&str) -> f64| {
-            let sum = jobs.iter().map(|job| value(job)).sum::<f64>();
-            plain(number::whole(sum / jobs.len() as f64))
-        };
-        let exits =
-            mean(&|job| stats::median(&kept.rest.samples[job][&name]["exits"]).expect("it ran"));
-        let causes = CAUSES
-            .map(|cause| mean(&|job| of(job).get(cause).copied().unwrap_or_default()))
-            .join(" | ");
+        let exits = by_cause(kept, &jobs, &name);
         let changes = [Figure::OF_IO[0], Figure::Fio].map(|figure| match mode == PAPERS.baseline {
             true => "–".into(),
             false => short(kept.average(&jobs, Versus { mode, ..PAPERS }, figure)),
@@ -389,13 +402,53 @@ pub fn disk_devices() -> String {
             true => kept.rest.disk_device.to_string(),
             false => String::new(),
         };
-        format!("| {device} | {name} | {exits} | {causes} | {} |", changes.join(" | "))
+        format!("| {device} | {name} | {exits} | {} |", changes.join(" | "))
     };
     let rows = [&virtio, &nvme].into_iter().flat_map(|kept| modes.map(|mode| row(kept, mode)));
-    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
-    let lines = "---|".repeat(CAUSES.len() + 5);
-    let head = format!("| | | exits | {names} | exits | fio |\n|{lines}");
-    nvme.below_command(table(&head, rows))
+    nvme.below_command(table(&cause_head(2, &["exits", "fio"]), rows))
+}
+
+/// Exits of two guests that talk to each other, by cause, and what modes change: each test where the
+/// host's kernel moves packets, and the tests' mean where QEMU does.
+pub fn networks() -> String {
+    let [Some(vhost), Some(qemu)] = ["network", "network-qemu"].map(kept) else {
+        return "Not measured.".into();
+    };
+    let tests = vhost.workloads();
+    let modes = [PAPERS.baseline, TICKLESS, OURS[0], OURS[1]];
+    let rows = |kept: &Kept, tests: &[&str], of: &str| {
+        let row = |mode: Mode| {
+            let changes = Figure::OF_PROGRAMS.map(|figure| match mode == PAPERS.baseline {
+                true => "–".into(),
+                false => short(kept.average(tests, Versus { mode, ..PAPERS }, figure)),
+            });
+            let first = if mode == modes[0] { of } else { "" };
+            let exits = by_cause(kept, tests, &mode.to_string());
+            format!("| {first} | {mode} | {exits} | {} |", changes.join(" | "))
+        };
+        modes.map(row)
+    };
+    let mut all: Vec<_> = tests.iter().flat_map(|test| rows(&vhost, &[test], test)).collect();
+    all.extend(rows(&vhost, &tests, "mean, vhost"));
+    all.extend(rows(&qemu, &tests, "mean, qemu"));
+    let head = cause_head(2, &["exits", "throughput", "time"]);
+    kept::same_origin(&[vhost, qemu]).below_command(table(&head, all))
+}
+
+/// How long a request takes over one connection, and its exits, where the host polls and guests do.
+pub fn network_polls() -> String {
+    let Some(kept) = kept("network-polls") else { return "Not measured.".into() };
+    let of = &kept.rest.samples["request"];
+    let row = |name: &String| {
+        let median = |figure: &str| stats::median(&of[name][figure]).expect("it ran");
+        let (ns, exits) = (median("redis_request_ns"), median("exits"));
+        format!(
+            "| {name} | {} | {} |",
+            plain(number::nanos(ns as u64)),
+            plain(number::whole(exits))
+        )
+    };
+    kept.below_command(table("| | a request | exits |\n|---|---|---|", of.keys().map(row)))
 }
 
 /// fio's averages in guests that poll, against those that do not.

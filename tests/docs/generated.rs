@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 65] = [
+const BLOCKS: [Block; 68] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -71,12 +71,15 @@ const BLOCKS: [Block; 65] = [
     ("disk-polls", evaluated::disk_polls),
     ("latencies", evaluated::latencies),
     ("disk-devices", evaluated::disk_devices),
+    ("networks", evaluated::networks),
+    ("network-polls", evaluated::network_polls),
     ("ipis", ipis::ipis),
     ("would", would::would),
     ("would-ticks", would::ticks),
     ("would-polls", would::polls),
     ("mix-of-exits", mix_of_exits),
     ("polling-exits", polls::polling_exits),
+    ("polling-halts", polls::polling_halts),
     ("polling-cpu", polls::polling_cpu),
     ("polling-native", polls::native),
     ("polling-two", polls::polling_two),

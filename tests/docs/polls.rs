@@ -82,6 +82,15 @@ pub fn polling_exits() -> String {
     by_mode(&all, &all.rest.exits, "exits", |workload, mode| number(&all, workload, mode))
 }
 
+/// Of these the exits for HLT.
+pub fn polling_halts() -> String {
+    let all = kept("polling");
+    by_mode(&all, &all.rest.exits, "exits for HLT", |workload, mode| {
+        let halts = all.rest.causes[workload][mode].get("halt").copied().unwrap_or_default();
+        paratick_view::number::whole(halts).replace(NARROW_SPACE, " ")
+    })
+}
+
 /// The host's CPU time.
 pub fn polling_cpu() -> String {
     let all: Kept = kept("polling");
@@ -174,10 +183,15 @@ pub fn rules() -> String {
                 against(|one| one.duration_ns[0]),
                 against(|one| one.cpu_ns[0]),
             ];
-            format!("| {workload} | `{}` | {exits} | {time} | {cpu} |", one.host.rule())
+            let native = all.rest.native_ns.get(*workload).filter(|_| *workload != "idle");
+            let gaps = native.map_or("–".into(), |ns| {
+                [base, one].map(|one| change(one.duration_ns[0] / ns)).join(" → ")
+            });
+            format!("| {workload} | `{}` | {exits} | {time} | {cpu} | {gaps} |", one.host.rule())
         })
     });
-    let head = "| | the host's rule | exits | time | CPU time |\n|---|---|---|---|---|";
+    let head = "| | the host's rule | exits | time | CPU time | over the host's own time |\n\
+                |---|---|---|---|---|---|";
     all.below(table(head, rows))
 }
 

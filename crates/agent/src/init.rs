@@ -7,8 +7,11 @@
 
 use crate::system::{self, Successor};
 use anyhow::{Context, Result};
-use paratick_core::wire::ROOT;
-use paratick_service::guest::{is_hidden, MACHINE, TAG};
+use paratick_core::wire::{ADDRESS, ROOT};
+use paratick_service::{
+    guest::{is_hidden, MACHINE, TAG},
+    network,
+};
 use rustix::{
     mount::{mount, mount_bind, mount_move, MountFlags},
     process::{chdir, chroot, wait, WaitOptions},
@@ -77,9 +80,17 @@ fn prepare() -> Result<()> {
     for (target, link) in LINKS {
         let _ = std::os::unix::fs::symlink(target, link);
     }
-    if let Err(error) = crate::loopback::up() {
+    // Many programs talk to themselves.
+    if let Err(error) = network::up("lo") {
         // Not worth ending a run for.
         eprintln!("no loopback network: {error}");
+    }
+    if let Ok(address) = env::var(ADDRESS) {
+        let address = address.parse().with_context(|| format!("reading {ADDRESS}={address}"))?;
+        if let Err(error) = network::at(network::CARD, address) {
+            // Who asked for a card asks whether it is there.
+            eprintln!("no network: {error:#}");
+        }
     }
     Ok(())
 }

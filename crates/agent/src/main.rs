@@ -6,7 +6,6 @@
 //! `paratick-agent make-root ROOT TRACE [INPUT FOLDER]` copies what a program needs into memory.
 
 mod init;
-mod loopback;
 mod modules;
 mod port;
 mod root;

@@ -41,7 +41,6 @@ const FAULTS: usize = 3;
 const BOTH: Sides = Sides { sampler: Some(Sampler::Osnoise), ..Sides::BOTH };
 
 pub fn host(spec: &mut HostSpec, plan: &Plan, isolation: Isolation) {
-    spec.boot.cpus = plan.host_cpus.unwrap_or(spec.boot.cpus);
     spec.boot.append.extend(isolation.host_parameters(plan.vcpus));
     noise::quiet_host(spec);
 }

@@ -88,6 +88,7 @@ pub(super) fn host_spec(settings: &Settings) -> HostSpec {
     }
     let memory = Size(each * u64::from(plan.guests));
     let mut spec = HostSpec::for_guests(settings.backend, kernel, plan.vcpus, memory);
+    spec.boot.cpus = plan.host_cpus.unwrap_or(spec.boot.cpus);
     spec.emulation.accel = settings.accel;
     spec.emulation.count_world_switches = true;
     spec.emulation.exit_cost_ns = *exit_cost_ns;

@@ -53,6 +53,7 @@ pub fn check(guest: &Guest, agent: &str, mode: Mode, plan: &Plan) -> Result<()> 
     check_mode(guest, mode, plan.vcpus)?;
     check_sockets(guest, plan.sockets)?;
     check_disk_device(guest, plan.disk_device)?;
+    check_card(guest, plan)?;
     check_disk(guest, agent, plan.disk_latency_ns)?;
     check_balancing(guest, plan)?;
     // Elsewhere a guest may have any.
@@ -132,6 +133,21 @@ pub fn check_disk_device(guest: &Guest, device: DiskDevice) -> Result<()> {
     Ok(())
 }
 
+/// Fails where guests shall talk to each other and this one has no card, or its link is down.
+fn check_card(guest: &Guest, plan: &Plan) -> Result<()> {
+    if plan.network.is_none() {
+        return Ok(());
+    }
+    let found = said(guest, CARRIER)?;
+    if found != "1" {
+        bail!(
+            "the guest has no network: the carrier of its card is '{found}' where '1' should be\n\
+             hint: --kernel must name one with CONFIG_VIRTIO_NET=y, such as --kernel 6.12-net"
+        );
+    }
+    Ok(())
+}
+
 /// Fails where reads of the guest's disk do not take as long as they shall.
 pub fn check_disk(guest: &Guest, agent: &str, latency_ns: Option<u64>) -> Result<()> {
     const READS: u64 = 20;
@@ -174,6 +190,7 @@ fn check_balancing(guest: &Guest, plan: &Plan) -> Result<()> {
 const CLOCK_EVENTS: &str = "/sys/devices/system/clockevents";
 /// Of the controller that the disk of [`DiskDevice::Nvme`] is of.
 const NVME_TRANSPORT: &str = "/sys/block/nvme0n1/device/transport";
+const CARRIER: &str = "/sys/class/net/eth0/carrier";
 const PACKAGES: &str = "/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id";
 const SAMPLER: &str = "/sys/module/lab_sampler/parameters";
 const SCHEDULER: &str = "/sys/kernel/debug/sched/features";

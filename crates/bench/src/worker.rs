@@ -13,6 +13,7 @@ use paratick_core::{
     balancing::Balancing,
     event::{Events, Warning},
     exits::WindowCounts,
+    network::{self, Card},
     results::{Boot, Fault, Plan, PlannedWorkload, Sample},
     subject::HostSettings,
     wire::GuestConfig,
@@ -101,8 +102,9 @@ impl HostWorker<'_> {
         let agent = settings.tools.agent.display().to_string();
         let on = self.host(boot.subject.host, &mut |_| ())?;
         on.begin()?;
-        let guests: Vec<Guest> =
-            (0..plan.guests).map(|_| on.host.start_guest(spec.clone())).collect::<Result<_>>()?;
+        let guests: Vec<Guest> = (0..plan.guests)
+            .map(|nth| on.host.start_guest(of_its_own(&spec, &plan, nth)))
+            .collect::<Result<_>>()?;
         let in_effect = || -> Result<()> {
             guests
                 .iter()
@@ -111,7 +113,10 @@ impl HostWorker<'_> {
         in_effect()?;
         ran();
         let Completed { runs, mut problems, hung } = match plan.one_window {
-            true => workloads::in_one_window(&on.host, &guests, &agent, &plan, ran)?,
+            true => {
+                let prepared = &settings.prepared;
+                workloads::in_one_window(&on.host, &guests, &agent, &plan, prepared, ran)?
+            }
             false => workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?,
         };
         let mut samples = on.join(&guests, &runs, boot)?;
@@ -179,6 +184,18 @@ impl HostWorker<'_> {
         }
         Ok(measured)
     }
+}
+
+/// The n-th guest's, where they are not all alike: those that talk to each other have addresses, and
+/// pCPUs of their own.
+fn of_its_own(spec: &GuestConfig, plan: &Plan, nth: u32) -> GuestConfig {
+    let mut spec = spec.clone();
+    if let Some(network) = plan.network {
+        spec.card = Some(Card { network, address: network::address(nth as u8) });
+        let first = 1 + nth * plan.vcpus;
+        spec.pins = (first..first + plan.vcpus).collect();
+    }
+    spec
 }
 
 /// Adds to each sample what wakes its guest; returns what went wrong with it.

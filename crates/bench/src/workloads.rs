@@ -113,19 +113,32 @@ pub fn all(
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 /// Runs each of the plan's workloads in one window of all guests and of the host's CPUs, which the
-/// first guest opens.  Where it is `idle`, the others have nothing to do.
+/// first guest opens.  The others run the same workload, or the server that it talks to; where it is
+/// `idle`, they have nothing to do.
 pub fn in_one_window(
     host: &Host,
     guests: &[Guest],
     agent: &str,
     plan: &Plan,
+    prepared: &Prepared,
     ran: &mut dyn FnMut(),
 ) -> Result<Completed> {
     let mut all = Completed::default();
     let first = &guests[..1];
+    let mut workloads = Vec::new();
+    for workload in &plan.workloads {
+        let argv = preparation(workload, agent, prepared, false);
+        let prepare = |guest: &Guest| prepare(guest, workload, argv.as_deref());
+        if all.note(workload, Doing::Preparing, in_each(guests, prepare))?.is_some() {
+            workloads.push(workload);
+        }
+        if all.hung.is_some() {
+            return Ok(all);
+        }
+    }
     let mut window = 0;
     for repeat in 1..=plan.repeats {
-        for workload in &plan.workloads {
+        for workload in &workloads {
             window += 1;
             let others = in_background(&guests[1..], agent, workload)?;
             host.start::<PcpuCounter>()?;
@@ -137,7 +150,7 @@ pub fn in_one_window(
             let came = in_each(first, run);
             if let Some(reports) = all.note(workload, Doing::Running(repeat), came)? {
                 let pcpus = Some(host.read::<PcpuCounter>()?);
-                let workload = workload.clone();
+                let workload = (*workload).clone();
                 all.runs.push(Run { workload, repeat, window, reports, pcpus });
             }
             host.stop::<PcpuCounter>()?;
@@ -163,9 +176,18 @@ pub(super) fn in_background<'a>(
     if workload.workload == "idle" {
         return Ok(Vec::new());
     }
-    let name = workloads::agents_name(&workload.workload);
-    let load = ["workload", name, "--work", "1000000", "--window", "0"];
-    let argv = ["sh", "-c", SCRIPT, "sh", agent].into_iter().chain(load);
+    let mut argv: Vec<String> = ["sh", "-c", SCRIPT, "sh"].map(String::from).to_vec();
+    match workload.program.as_ref().and_then(|program| program.server.as_ref()) {
+        Some(server) => {
+            let inside = format!("cd {} && exec {server}", folder(workload));
+            argv.extend(["chroot", programs::ROOT, "sh", "-c", &inside].map(String::from));
+        }
+        None => {
+            let name = workloads::agents_name(&workload.workload);
+            let load = [agent, "workload", name, "--work", "1000000", "--window", "0"];
+            argv.extend(load.map(String::from));
+        }
+    }
     let start = |guest: &'a Guest| {
         let result = guest.exec(Exec::new(argv.clone()).timeout(RUN_LIMIT))?;
         Ok((guest, String::from_utf8_lossy(&result.stdout).trim().to_string()))
@@ -338,6 +360,10 @@ fn preparation(
     }
     let script = match program.in_place || has_io && programs::is_io(workload) {
         true => "true".into(),
+        // On a guest without its peer, as on the machine.
+        false if program.server.is_some() => {
+            programs::preparation(&programs::on_the_machine(workload)?, agent)
+        }
         false => programs::preparation(program, agent),
     };
     let script = format!("mkdir -p {folder} && cd {folder} && {{ {script}\n}}");

@@ -163,6 +163,7 @@ mod tests {
         let optional: Vec<_> = packages.iter().filter(|package| package.optional).collect();
         let groups = [
             "benches",
+            "network",
             "evaluation",
             "checks",
             "browser",

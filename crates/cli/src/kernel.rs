@@ -77,6 +77,10 @@ pub enum Verb {
         /// kernel/config/nvme.config
         #[arg(long)]
         nvme: bool,
+        /// Give it what guests need to talk to each other, as in `bench network`:
+        /// kernel/config/net.config
+        #[arg(long)]
+        net: bool,
         /// Account for CPU time by sampling at each tick, or for that of interrupts apart:
         /// kernel/config/HOW-accounting.config
         #[arg(long, value_name = "HOW", value_parser = ["tick", "irq"])]
@@ -155,9 +159,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             export(&at.base, &at.dir()?, copy)?;
         }
         Verb::Check { base, quick, config } => return check(&base, quick, &config),
-        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, nvme, accounting } => {
+        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, nvme, net, accounting } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            let changes = Changes { up_to, config, hz, debug, rt, nvme, accounting };
+            let changes = Changes { up_to, config, hz, debug, rt, nvme, net, accounting };
             build(&base, variant, &changes)?;
         }
         Verb::Deb { base, config, output: _, dry_run: true, format } => {

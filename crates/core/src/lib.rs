@@ -20,6 +20,7 @@ pub mod latency;
 pub mod latency_program;
 pub mod mode;
 pub mod model;
+pub mod network;
 pub mod noise;
 pub mod observed;
 pub mod pcpu;

@@ -12,7 +12,9 @@
 //! The host's agent unwraps `G` for the guest and wraps what the guest answers, so the machine
 //! talks to a guest's agent exactly as it talks to the host's.
 
-use crate::{clock_device::ClockDevice, disk_device::DiskDevice, mode::Mode, size::Size};
+use crate::{
+    clock_device::ClockDevice, disk_device::DiskDevice, mode::Mode, network::Card, size::Size,
+};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     io::{self, Read, Write},
@@ -38,6 +40,8 @@ pub const ROOT: &str = "PARATICK_ROOT";
 /// The same: the folder of the machine that holds a whole system, whose own first process is to
 /// follow ours.
 pub const SYSTEM: &str = "PARATICK_SYSTEM";
+/// The same: the address of the guest's network card.
+pub const ADDRESS: &str = "PARATICK_ADDRESS";
 
 /// A guest's number on its host, from 1.
 pub type GuestId = u32;
@@ -208,6 +212,8 @@ pub struct GuestConfig {
     /// What the guest finds it as.
     #[serde(default, skip_serializing_if = "DiskDevice::is_default")]
     pub disk_device: DiskDevice,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
     /// The pCPU of each vCPU; empty: chosen by the host.
     pub pins: Vec<u32>,
     /// No vCPU is pinned, nor anything else of its QEMU: the host's scheduler puts them where it
@@ -236,6 +242,7 @@ impl GuestConfig {
             append: Vec::new(),
             disk: None,
             disk_device: DiskDevice::default(),
+            card: None,
             pins: Vec::new(),
             unpinned: false,
             system: None,

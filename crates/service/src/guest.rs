@@ -3,7 +3,8 @@
 
 use paratick_core::{
     disk_device::DiskDevice,
-    wire::{Disk, GuestConfig, GuestTools, MachineType, GUEST_PORT, ROOT, SYSTEM},
+    network::{Card, Network},
+    wire::{Disk, GuestConfig, GuestTools, MachineType, ADDRESS, GUEST_PORT, ROOT, SYSTEM},
 };
 use std::arch::x86_64::__cpuid;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,12 @@ impl Places {
         self.state.join("disk")
     }
 
+    /// The name of the guest's interface on the host.
+    pub fn tap(&self) -> String {
+        let name = self.state.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     pub fn monitor_socket(&self) -> PathBuf {
         self.state.join("monitor")
     }
@@ -70,6 +77,7 @@ fn kernel_parameters(config: &GuestConfig, tools: &GuestTools, root: &str) -> Ve
         // Each line on the console is many exits.
         parameters.push("systemd.show_status=no".into());
     }
+    parameters.extend(config.card.map(|card| format!("{ADDRESS}={}", card.address)));
     parameters.extend(tools.parameters.iter().cloned());
     parameters.extend(config.mode.kernel_parameters());
     parameters.extend(config.clock.row().parameters.iter().map(|one| one.to_string()));
@@ -158,8 +166,28 @@ pub fn command_line(
         };
         add(&["-device", &device]);
     }
+    if let Some(card) = config.card {
+        add(&card_words(card, &places.tap(), bus).each_ref().map(String::as_str));
+    }
     line.extend(config.qemu.iter().cloned());
     line
+}
+
+/// QEMU's words for a network card whose other end is this tap device.
+fn card_words(card: Card, tap: &str, bus: &str) -> [String; 4] {
+    let vhost = match card.network {
+        Network::Vhost => "on",
+        Network::Qemu => "off",
+    };
+    let last = card.address.octets()[3];
+    // Nobody boots from it: a ROM for that would have to be found.
+    let rom = if bus == "pci" { ",romfile=" } else { "" };
+    [
+        "-netdev".into(),
+        format!("tap,id=card,ifname={tap},script=no,downscript=no,vhost={vhost}"),
+        "-device".into(),
+        format!("virtio-net-{bus},netdev=card,mac=52:54:00:10:75:{last:02x}{rom}"),
+    ]
 }
 
 /// QEMU's words for a 9p root that nobody can write to.

@@ -5,6 +5,7 @@ use crate::{
     guest::{self, Places},
     lock,
     monitor::Monitor,
+    network,
     outbox::Outbox,
     pin::{self, Pins},
     process::{pin_thread, Kept},
@@ -101,6 +102,9 @@ impl Shared {
         if let Some(Disk::Memory(size)) = &config.disk {
             let disk = fs_err::File::create(places.memory_disk())?;
             disk.set_len(size.bytes())?;
+        }
+        if config.card.is_some() {
+            network::tap(&places.tap())?;
         }
         let line = guest::command_line(config, tools, &places, guest::is_emulated());
         let pins = self.pins_for(config)?;

@@ -4,6 +4,7 @@
 pub mod guest;
 mod guests;
 pub mod monitor;
+pub mod network;
 mod outbox;
 pub mod pin;
 pub mod process;

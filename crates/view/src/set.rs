@@ -11,6 +11,7 @@ use paratick_core::{
     clock_device::ClockDevice,
     disk_device::DiskDevice,
     mode::Mode,
+    network::Network,
     results::{Cell, Results},
     units::{Hz, Nanos},
 };
@@ -72,6 +73,10 @@ impl<'a> Set<'a> {
                 number::plural(self.main().plan.guests as usize, "guest"),
                 number::plural(vcpus as usize, "vCPU")
             ),
+            ("network", _) => {
+                let network = self.main().plan.network.unwrap_or_default();
+                format!("two guests that talk to each other, over {network}")
+            }
             (IDLE, _) => format!(
                 "{} side by side",
                 number::plural(self.main().plan.guests as usize, "idle guest")
@@ -106,9 +111,10 @@ impl<'a> Set<'a> {
         };
         let sockets = plan.sockets.map_or(String::new(), |n| format!("-sockets-{n}"));
         let disk = plan.disk_latency_ns.map_or(String::new(), |ns| format!("-disk-{ns}"));
-        let device = match plan.disk_device {
-            DiskDevice::VirtioBlk => String::new(),
-            device => format!("-{device}"),
+        let device = match (plan.disk_device, plan.network) {
+            (_, Some(network)) => format!("-{network}"),
+            (DiskDevice::VirtioBlk, None) => String::new(),
+            (device, None) => format!("-{device}"),
         };
         let (bench, guests, vcpus) = (self.bench(), plan.guests, plan.vcpus);
         format!("{bench}-{guests}x{vcpus}{hz}{kind}{sockets}{disk}{device}")
@@ -277,8 +283,18 @@ impl<'a> Selection<'a> {
     }
 }
 
-const BENCHES: [&str; 9] =
-    ["table1", "sequential", "multithreaded", "io", "quick", "polling", IDLE, "noise", MILEAGE];
+const BENCHES: [&str; 10] = [
+    "table1",
+    "sequential",
+    "multithreaded",
+    "io",
+    "network",
+    "quick",
+    "polling",
+    IDLE,
+    "noise",
+    MILEAGE,
+];
 /// Whose sets belong together, of several tick rates.
 const IDLE: &str = "idle";
 /// The same, and of several kinds of guests.
@@ -316,10 +332,11 @@ fn shown_hz(results: &Results) -> Option<Hz> {
         .filter(|_| [IDLE, MILEAGE].contains(&results.bench.as_str()))
 }
 
-/// What a guest has of its own: packages of CPUs, a disk that takes a time, and what that is.
-fn hardware(results: &Results) -> (Option<u32>, Option<u64>, DiskDevice) {
+/// What a guest has of its own: packages of CPUs, a disk that takes a time, what that is, and a
+/// network.
+fn hardware(results: &Results) -> (Option<u32>, Option<u64>, DiskDevice, Option<Network>) {
     let plan = &results.plan;
-    (plan.sockets, plan.disk_latency_ns, plan.disk_device)
+    (plan.sockets, plan.disk_latency_ns, plan.disk_device, plan.network)
 }
 
 pub fn is_known(bench: &str) -> bool {

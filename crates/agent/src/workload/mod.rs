@@ -21,6 +21,7 @@ mod options;
 mod periodic;
 mod pingpong;
 mod program;
+mod redis;
 mod sleep;
 mod stencil;
 mod sync;

@@ -4,7 +4,7 @@
 //! What it writes goes to a file in memory: reading a pipe would wake this process inside the
 //! window.  It may use all the CPUs that this process may use; nothing here is pinned.
 
-use super::{fio, measure::measure, options::Options};
+use super::{fio, measure::measure, options::Options, redis};
 use anyhow::{Context, Result};
 use paratick_core::workload::Report;
 use std::{
@@ -32,8 +32,9 @@ pub fn run(options: &Options) -> Result<Report> {
         }
         Ok(options.work)
     })?;
-    let told = tail(&output, FIO).ok().and_then(|text| fio::told(&text));
-    measured.more.extend(told.into_iter().flatten().map(|(name, n)| (name.into(), n.into())));
+    let text = tail(&output, FIO).unwrap_or_default();
+    let told = fio::told(&text).into_iter().flatten().chain(redis::told(&text));
+    measured.more.extend(told.map(|(name, n)| (name.into(), n.into())));
     Ok(measured)
 }
 

@@ -122,6 +122,11 @@ impl Base {
         self.fragment("nvme")
     }
 
+    /// The fragment with what guests need to talk to each other.
+    pub fn net(&self) -> PathBuf {
+        self.fragment("net")
+    }
+
     /// One of `kernel/config`, by name.
     pub fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))

@@ -59,6 +59,8 @@ pub struct Changes {
     pub rt: bool,
     /// It has a driver of NVMe disks.
     pub nvme: bool,
+    /// It has a driver of guests' network cards, and a bridge between them.
+    pub net: bool,
     /// How CPU time is accounted, instead of as the base says: `tick` or `irq`.
     pub accounting: Option<String>,
 }
@@ -170,6 +172,10 @@ impl Inputs {
         if changes.nvme {
             more.push_str("-nvme");
             fragments.push(base.nvme());
+        }
+        if changes.net {
+            more.push_str("-net");
+            fragments.push(base.net());
         }
         if let Some(how) = &changes.accounting {
             more.push_str(&format!("-{how}-accounting"));

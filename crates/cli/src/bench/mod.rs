@@ -96,6 +96,11 @@ pub enum Verb {
     Multithreaded(programs::Multithreaded),
     /// Read and write a disk with fio (section 6.3)
     Io(programs::Io),
+    /// Let two guests talk to each other: requests and responses, a cache, a stream
+    ///
+    /// Each has one vCPU; a server of Debian's runs in the second, and its client in the first.
+    /// Exits are those of both.
+    Network(programs::Network),
     /// Print the tables of a results file
     ///
     /// Summaries and comparisons are computed again by today's rules, whichever version wrote the
@@ -121,6 +126,7 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Sequential(options) => programs::sequential(options),
         Verb::Multithreaded(options) => programs::multithreaded(options),
         Verb::Io(options) => programs::io(options),
+        Verb::Network(options) => programs::network(options),
         Verb::Timeline(options) => timeline::run(options),
         Verb::Show { files, format } => show(&files, format),
     }

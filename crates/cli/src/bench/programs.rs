@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paratick bench sequential`, `multithreaded` and `io`: real programs.
+//! `paratick bench sequential`, `multithreaded`, `network` and `io`: real programs.
 
 use super::{
     common::Common,
@@ -13,11 +13,12 @@ use anyhow::Result;
 use clap::Args;
 use paratick_build::requirements;
 use paratick_core::catalogue::{
-    programs::{self, IoSpec, KernelSpec},
+    programs::{self, IoSpec, KernelSpec, NetworkSpec},
     sets::{self, GuestSize},
 };
 use paratick_core::{
     disk_device::DiskDevice,
+    network,
     results::{PlannedWorkload, Program},
     units::Nanos,
 };
@@ -58,6 +59,21 @@ pub struct Io {
     /// ran in parallel: for guests that poll
     #[arg(long)]
     parallel_clock: bool,
+    #[command(flatten)]
+    scale: Scale,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub struct Network {
+    /// Tests to run, such as memcached [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tests: Vec<String>,
+    /// Who moves packets between a guest's virtio-net device and the host's bridge: a thread of the
+    /// host's kernel, or QEMU
+    #[arg(long, value_name = "WHO", default_value_t)]
+    network: network::Network,
     #[command(flatten)]
     scale: Scale,
     #[command(flatten)]
@@ -141,6 +157,28 @@ pub fn io(mut options: Io) -> Result<ExitCode> {
     set.plan.disk_device = device;
     set.parallel_clock = options.parallel_clock;
     Bench::new(options.common, "io", vec![set], Written::File)?.run()
+}
+
+pub fn network(mut options: Network) -> Result<ExitCode> {
+    let all = programs::network();
+    let names: Vec<&str> = all.iter().map(|test| test.name.as_str()).collect();
+    check_names(&options.tests, &names, "test", "--tests")?;
+    let host = &mut options.common.host;
+    if !host.host.boots() {
+        return Err(usage(
+            "bench network makes a bridge on its host, which must be the lab's\n\
+             hint: omit --host",
+        ));
+    }
+    host.kernels = host.kernels.for_network()?;
+    let wanted =
+        |test: &&NetworkSpec| options.tests.is_empty() || options.tests.contains(&test.name);
+    let tests: Vec<_> = all.iter().filter(wanted).collect();
+    let packages = tests.iter().flat_map(|test| &test.packages).map(String::as_str);
+    requirements::check(packages.chain([programs::TRACER]))?;
+    let tests = tests.into_iter().map(NetworkSpec::planned).collect();
+    let set = sets::network(tests, options.network, options.scale.get());
+    Bench::new(options.common, "network", vec![set], Written::File)?.run()
 }
 
 /// Longer than any disk's, and a run ends all the same.

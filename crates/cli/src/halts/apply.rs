@@ -10,6 +10,7 @@ use paratick_core::{
     units::Nanos,
 };
 use paratick_machine::host::Host;
+use serde::Serialize;
 use std::process::ExitCode;
 
 pub struct Wanted {
@@ -19,6 +20,50 @@ pub struct Wanted {
     pub all: bool,
 }
 
+/// What came of it, for `--format json`.
+#[derive(Serialize)]
+pub struct Applied {
+    rule: String,
+    outcome: What,
+    /// Of each halt, of all VMs; none where nothing was set.
+    verdict: Option<Verdict>,
+    /// The same of each VM.
+    vms: Vec<OfVm>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum What {
+    Applied,
+    /// A prediction did not come true.
+    SetBack,
+    /// Some VM would lose, or nothing would change.
+    Refused,
+    /// It was in force.
+    Nothing,
+}
+
+#[derive(Serialize)]
+struct OfVm {
+    process: Option<u32>,
+    lost: bool,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+impl Applied {
+    fn without(row: &str, outcome: What) -> Applied {
+        Applied { rule: row.into(), outcome, verdict: None, vms: Vec::new() }
+    }
+
+    pub fn code(&self) -> ExitCode {
+        match self.outcome {
+            What::Applied | What::Nothing => ExitCode::SUCCESS,
+            What::SetBack | What::Refused => ExitCode::FAILURE,
+        }
+    }
+}
+
 /// Sets a rule, or the best one that stock kernels have, records again, and sets it back where that
 /// was wrong.
 pub fn apply(
@@ -26,7 +71,7 @@ pub fn apply(
     record: &dyn Fn() -> Result<Halts>,
     before: &Judged,
     asked: &Wanted,
-) -> Result<ExitCode> {
+) -> Result<Applied> {
     if asked.all && before.vms.len() == 1 {
         return Err(usage("--all has no effect: one VM was recorded\nhint: omit --all"));
     }
@@ -48,22 +93,22 @@ pub fn apply(
     if rule == now {
         let best = if wanted == advice.rule { "the best" } else { "that already" };
         errln!("applied: nothing; the rule in force is {best}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Applied::without(&row.name, What::Nothing));
     }
     if let Some(refusal) = refusal(before, row, asked.all) {
         errln!("{refusal}");
-        return Ok(ExitCode::FAILURE);
+        return Ok(Applied::without(&row.name, What::Refused));
     }
     tune::set(host, &rule)?;
     match record().and_then(|after| Checked::new(before, row, &after)) {
         Ok(checked) if checked.came_true(asked.all) => {
             errln!("applied: {} ({rule})\n{}", row.name, checked.text());
-            Ok(ExitCode::SUCCESS)
+            Ok(checked.applied(&row.name, What::Applied))
         }
         Ok(checked) => {
             tune::set(host, &now)?;
             errln!("not applied: {} ({rule}); set back to {now}\n{}", row.name, checked.text());
-            Ok(ExitCode::FAILURE)
+            Ok(checked.applied(&row.name, What::SetBack))
         }
         Err(error) => {
             tune::set(host, &now)?;
@@ -175,6 +220,12 @@ impl Checked {
 
     fn came_true(&self, all: bool) -> bool {
         self.all().came_true() && (all || !self.each().any(|(.., lost)| lost))
+    }
+
+    fn applied(&self, row: &str, outcome: What) -> Applied {
+        let of_vm = |(process, verdict, lost)| OfVm { process, lost, verdict };
+        let vms = self.each().map(of_vm).collect();
+        Applied { rule: row.into(), outcome, verdict: Some(self.all()), vms }
     }
 
     fn text(&self) -> String {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a recording says under all rules: as a value, as text, and as JSON.
 
+use super::apply::Applied;
 use paratick_bench::tune;
 use paratick_core::halts::{
     calibrate, regret, stock_rules, verify, vms, Candidate, Halts, HostRule, Regret, Rule, Side,
@@ -36,6 +37,8 @@ pub struct Report<'a> {
     #[serde(flatten)]
     regret: &'a Regret,
     vms: &'a [Vm],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<&'a Applied>,
 }
 
 /// `asked` is a rule that is considered beside the usual ones.
@@ -70,7 +73,8 @@ pub fn judge(halts: &Halts, cost: Option<u32>, asked: Option<HostRule>) -> Judge
 }
 
 impl Judged {
-    pub fn report(&self) -> Report<'_> {
+    /// `applied`: what came of a rule that was to be set.
+    pub fn report<'a>(&'a self, applied: Option<&'a Applied>) -> Report<'a> {
         Report {
             schema: "paratick-tune-halt-poll/1",
             cost_from: self.cost_from,
@@ -78,6 +82,7 @@ impl Judged {
             verified: &self.verified,
             regret: &self.regret,
             vms: &self.vms,
+            applied,
         }
     }
 

@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ok((host, record()))
     })?;
     let code = match leaving.wanted() {
-        true => args.shown.keep(&halts?).map(|_| leaving.code())?,
+        true => args.shown.keep(&halts?).map(|()| leaving.code())?,
         false => args.shown.conclude(&host, &record, halts, args.all)?,
     };
     host.shutdown()?;

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     input,
     options::{number, refuse, Format},
+    print::{json, out},
 };
 use anyhow::Result;
 use clap::Args;
@@ -53,10 +54,9 @@ impl Shown {
         self.apply.is_some()
     }
 
-    pub fn show(&self, halts: &Halts) -> Result<Judged> {
-        let judged = judge(halts, self.cost, self.apply.flatten());
-        self.format.print(&judged.report(), || judged.text(halts))?;
-        Ok(judged)
+    pub fn show(&self, halts: &Halts) -> Result<()> {
+        let judged = self.judged(halts);
+        self.format.print(&judged.report(None), || judged.text(halts))
     }
 
     /// Shows and saves what was recorded, until it failed if it did; and sets the rule.
@@ -67,24 +67,38 @@ impl Shown {
         halts: Result<Halts>,
         all: bool,
     ) -> Result<ExitCode> {
-        let judged = match &halts {
-            Ok(halts) => Some(self.keep(halts)?),
-            Err(error) => match error.downcast_ref() {
-                Some(Interrupted(halts)) => Some(self.keep(halts)?),
-                None => None,
-            },
-        };
-        halts?;
-        match (self.apply, judged) {
-            (Some(rule), Some(judged)) => apply(host, record, &judged, &Wanted { rule, all }),
-            _ => Ok(ExitCode::SUCCESS),
+        if let Some(Interrupted(halts)) = halts.as_ref().err().and_then(|it| it.downcast_ref()) {
+            self.keep(halts)?;
         }
+        let halts = halts?;
+        let Some(rule) = self.apply else {
+            self.keep(&halts)?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        self.save(&halts)?;
+        let judged = self.judged(&halts);
+        // One document says what was recorded, and what came of the rule.
+        let whole = self.format.is_json();
+        if !whole {
+            out!("{}", judged.text(&halts))?;
+        }
+        let applied = apply(host, record, &judged, &Wanted { rule, all });
+        if whole {
+            json(&judged.report(applied.as_ref().ok()))?;
+        }
+        Ok(applied?.code())
     }
 
-    pub fn keep(&self, halts: &Halts) -> Result<Judged> {
-        if let Some(file) = &self.save {
-            input::keep(file, halts)?;
-        }
+    pub fn keep(&self, halts: &Halts) -> Result<()> {
+        self.save(halts)?;
         self.show(halts)
+    }
+
+    fn save(&self, halts: &Halts) -> Result<()> {
+        self.save.as_ref().map_or(Ok(()), |file| input::keep(file, halts))
+    }
+
+    fn judged(&self, halts: &Halts) -> Judged {
+        judge(halts, self.cost, self.apply.flatten())
     }
 }

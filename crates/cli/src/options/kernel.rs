@@ -23,7 +23,8 @@ pub struct Kernels {
     /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
     /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for
     /// mistakes of their own with `-debug` at the end, are PREEMPT_RT with `-rt`, have a driver of
-    /// NVMe disks with `-nvme` after that, and tick 1000 times a second with `-hz1000` at last
+    /// NVMe disks with `-nvme` after that, and of network cards with `-net`, and tick 1000 times a
+    /// second with `-hz1000` at last
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -72,6 +73,27 @@ impl Kernels {
         Ok(kernels)
     }
 
+    /// The same, and both have what guests need to talk to each other, where the lab builds them.
+    pub fn for_network(&self) -> Result<Kernels> {
+        let mut kernels = self.clone();
+        for kernel in
+            [Some(&mut kernels.kernel), kernels.host_kernel.as_mut()].into_iter().flatten()
+        {
+            match kernel {
+                KernelName::Built(built) => built.net = true,
+                KernelName::Image(_) => {}
+                KernelName::Debian(stock) => {
+                    return Err(usage(format!(
+                        "a network is not for kernel {stock}: its drivers are modules that the lab \
+                         does not load\n\
+                         hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
+                    )))
+                }
+            }
+        }
+        Ok(kernels)
+    }
+
     /// The guests' and the host's, built where they must be.
     pub fn ensure(&self, events: Events) -> Result<(Kernel, Kernel)> {
         self.both(|name| name.ensure(events))
@@ -113,7 +135,8 @@ pub enum KernelName {
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
 /// `-debug` where it looks for mistakes of its own or `-rt` where it is PREEMPT_RT, `-nvme` where
-/// it has a driver of NVMe disks, and `-hz1000` where its tick has another rate than the base's.
+/// it has a driver of NVMe disks, `-net` where it has one of network cards, and `-hz1000` where its
+/// tick has another rate than the base's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
@@ -121,6 +144,7 @@ pub struct Built {
     debug: bool,
     rt: bool,
     nvme: bool,
+    net: bool,
     hz: Option<u32>,
 }
 
@@ -172,6 +196,7 @@ impl FromStr for Built {
             Some(name) => (name, true),
             None => (name, false),
         };
+        let (name, net) = without(name, NET);
         let (name, nvme) = without(name, NVME);
         let (name, debug) = without(name, DEBUG);
         let (name, rt) = without(name, RT);
@@ -182,7 +207,7 @@ impl FromStr for Built {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
-        Ok(Built { base: base.into(), variant, debug, rt, nvme, hz })
+        Ok(Built { base: base.into(), variant, debug, rt, nvme, net, hz })
     }
 }
 
@@ -196,6 +221,8 @@ const DEBUG: &str = "-debug";
 const RT: &str = "-rt";
 /// What comes next where it has a driver of NVMe disks.
 const NVME: &str = "-nvme";
+/// … and one of network cards.
+const NET: &str = "-net";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 
@@ -204,7 +231,7 @@ impl fmt::Display for KernelName {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
             KernelName::Debian(stock) => stock.fmt(f),
-            KernelName::Built(Built { base, variant, debug, rt, nvme, hz }) => {
+            KernelName::Built(Built { base, variant, debug, rt, nvme, net, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
                     f.write_str(UNPATCHED)?;
@@ -217,6 +244,9 @@ impl fmt::Display for KernelName {
                 }
                 if *nvme {
                     f.write_str(NVME)?;
+                }
+                if *net {
+                    f.write_str(NET)?;
                 }
                 hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
             }
@@ -263,7 +293,7 @@ impl KernelName {
 
     /// What brings it into the cache.
     fn how(&self) -> String {
-        let KernelName::Built(Built { base, variant, debug, rt, nvme, hz }) = self else {
+        let KernelName::Built(Built { base, variant, debug, rt, nvme, net, hz }) = self else {
             return format!(
                 "`paratick lab run --kernel {self} --mode tickless -- true` fetches it"
             );
@@ -274,6 +304,7 @@ impl KernelName {
             (" --debug", *debug),
             (" --rt", *rt),
             (" --nvme", *nvme),
+            (" --net", *net),
         ] {
             command.push_str(if is_wanted { option } else { "" });
         }
@@ -283,8 +314,8 @@ impl KernelName {
 
 impl Built {
     fn changes(&self) -> Changes {
-        let Built { debug, rt, nvme, hz, .. } = *self;
-        Changes { debug, rt, nvme, hz, ..Changes::default() }
+        let Built { debug, rt, nvme, net, hz, .. } = *self;
+        Changes { debug, rt, nvme, net, hz, ..Changes::default() }
     }
 }
 
@@ -332,6 +363,7 @@ mod tests {
             debug: false,
             rt: false,
             nvme: false,
+            net: false,
             hz: None,
         };
         let of_base = Built { variant: Variant::Unpatched, ..plain.clone() };
@@ -342,6 +374,7 @@ mod tests {
             ("6.12-debug", Built { debug: true, ..plain.clone() }),
             ("6.12-rt", Built { rt: true, ..plain.clone() }),
             ("6.12-nvme", Built { nvme: true, ..plain.clone() }),
+            ("6.12-nvme-net", Built { nvme: true, net: true, ..plain.clone() }),
             ("6.12-rt-nvme-hz1000", Built { rt: true, nvme: true, hz: fast, ..plain.clone() }),
             ("6.12-base-rt-hz1000", Built { rt: true, hz: fast, ..of_base.clone() }),
             ("6.12-hz1000", Built { hz: fast, ..plain }),

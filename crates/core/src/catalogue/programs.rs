@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The programs of `bench sequential`, `multithreaded` and `io`, from `programs.toml`.
+//! The programs of `bench sequential`, `multithreaded`, `network` and `io`, from `programs.toml`.
 
 use crate::{
     disk_device::DiskDevice,
+    network,
     results::{PlannedWorkload, Program},
     size::Size,
     workload,
 };
 use serde::Deserialize;
-use std::sync::OnceLock;
+use std::{net::Ipv4Addr, sync::OnceLock};
 
 const LIST: &str = include_str!("programs.toml");
 /// What fio works on: the disk must be as large.
@@ -61,11 +62,25 @@ pub struct IoSpec {
     pub ios: u64,
 }
 
+/// A program in one guest that talks to a server in another.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSpec {
+    pub name: String,
+    /// What it shows: one sentence.
+    pub why: String,
+    pub packages: Vec<String>,
+    /// One simple command, with `{server}` for the server's address.
+    pub server: String,
+    pub command: String,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
     program: Vec<ProgramSpec>,
     kernel: Vec<KernelSpec>,
+    network: Vec<NetworkSpec>,
     io: Io,
 }
 
@@ -128,6 +143,11 @@ pub fn kernels() -> &'static [KernelSpec] {
     &list().kernel
 }
 
+/// What `bench network` runs.
+pub fn network() -> &'static [NetworkSpec] {
+    &list().network
+}
+
 pub fn io_package() -> &'static str {
     &list().io.package
 }
@@ -140,13 +160,17 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
             one.packages.iter().map(String::as_str).collect()
         }
         (Some(_), None) if is_io(planned) => vec![io_package()],
+        (Some(run), None) if run.server.is_some() => {
+            let listed = network().iter().find(|one| one.name == planned.workload);
+            listed.map_or(Vec::new(), |one| one.packages.iter().map(String::as_str).collect())
+        }
         _ => Vec::new(),
     }
 }
 
-/// What shows on the machine which files a workload's program reads: itself, and for fio's jobs,
-/// which all read the same, one that writes to a file instead of the guest's disk.  None: there is
-/// nothing to show.
+/// What shows on the machine which files a workload's program reads: itself, with its server beside
+/// it, and for fio's jobs, which all read the same, one that writes to a file instead of the guest's
+/// disk.  None: there is nothing to show.
 pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
     let program = planned.program.as_ref().filter(|one| !one.in_place)?;
     if is_io(planned) {
@@ -158,12 +182,19 @@ pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
             ..program.clone()
         });
     }
-    Some(program.clone())
+    let Some(server) = &program.server else { return Some(program.clone()) };
+    let script = format!(
+        "{server} >server.log 2>&1 & server=$!; sleep 1; {}; code=$?; kill $server; wait; exit $code",
+        program.command
+    );
+    let (there, here) = (network::SERVER.to_string(), Ipv4Addr::LOCALHOST.to_string());
+    Some(Program { command: script.replace(&there, &here), server: None, ..program.clone() })
 }
 
 /// Not the user's own.
 pub fn is_listed(planned: &PlannedWorkload) -> bool {
-    let own = |program: &Program| program.stands_for.is_none() && !is_io(planned);
+    let listed = |program: &Program| program.stands_for.is_some() || program.server.is_some();
+    let own = |program: &Program| !listed(program) && !is_io(planned);
     !planned.program.as_ref().is_some_and(own)
 }
 
@@ -211,8 +242,8 @@ impl ProgramSpec {
             Some(threads) => self.parallel.replace("{threads}", &threads.to_string()),
         };
         let stands_for = Some(self.stands_for.clone());
-        let program =
-            Program { command, prepare: self.prepare.clone(), stands_for, in_place: false };
+        let prepare = self.prepare.clone();
+        let program = Program { command, prepare, stands_for, ..Program::default() };
         PlannedWorkload::run_of(&self.name, program)
     }
 }
@@ -221,6 +252,15 @@ impl KernelSpec {
     pub fn planned(&self) -> PlannedWorkload {
         let known = workload::find(&self.name).expect("a test holds both tables together");
         PlannedWorkload::of(known, self.work)
+    }
+}
+
+impl NetworkSpec {
+    pub fn planned(&self) -> PlannedWorkload {
+        let of = |text: &str| text.replace("{server}", &network::SERVER.to_string());
+        let server = Some(of(&self.server));
+        let program = Program { command: of(&self.command), server, ..Program::default() };
+        PlannedWorkload::run_of(&self.name, program)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     exit_cost,
     mode::{Mode, Polling, TickMode},
     model::table1,
+    network::Network,
     results::{Plan, PlannedWorkload},
     size::Size,
     wire::Disk,
@@ -324,6 +325,21 @@ pub fn io(jobs: Vec<PlannedWorkload>, disk: Size, scale: Scale) -> Set {
         disk: Some(disk),
         ..programs_on(1, "io", "io", jobs, scale)
     }
+}
+
+/// Memory of each of them.
+const NETWORK_MEMORY: Size = Size::mib(512);
+
+/// Two guests of one vCPU that talk to each other, on a host with as many CPUs again for what moves
+/// their packets.
+pub fn network(tests: Vec<PlannedWorkload>, network: Network, scale: Scale) -> Set {
+    let set = programs_on(1, "network", "network", tests, scale);
+    let (guests, network) = (2, Some(network));
+    let host_cpus = Some(1 + 2 * guests);
+    let plan =
+        Plan { guests, network, host_cpus, one_window: true, idle_entries: false, ..set.plan };
+    // Both are busy, and so is what is between them.
+    Set { plan, memory: NETWORK_MEMORY, parallel_clock: true, ..set }
 }
 
 /// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and

@@ -59,7 +59,7 @@ impl Cause {
             Cause::HostTick => "the host's own tick",
             Cause::HostTimer => "another timer of the host's",
             Cause::Halt => "the vCPU has nothing to do",
-            Cause::Ipi => "an interrupt from one vCPU to another",
+            Cause::Ipi => "an interrupt from one CPU to another",
             Cause::Eoi => "the guest acknowledges an interrupt",
             Cause::Clock => "the guest reads a clock, or sets it up",
             Cause::Io => "input or output, or a device's interrupt",

@@ -3,6 +3,7 @@
 
 use super::tally::Tally;
 use crate::units::Nanos;
+use serde::Serialize;
 use std::fmt;
 
 /// What may lie between prediction and measurement: of the predicted, and of what there is at all.
@@ -10,7 +11,7 @@ const WITHIN: f64 = 0.10;
 const TRIFLE: f64 = 0.01;
 
 /// Per halt, as no two recordings have the same number of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     pub blocks: Claim,
     /// Context switches of vCPUs' threads.
@@ -21,12 +22,13 @@ pub struct Verdict {
     pub cost: Claim,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Claim {
     pub before: f64,
     pub predicted: f64,
     pub measured: f64,
     /// A difference below it is none.
+    #[serde(skip)]
     trifle: f64,
 }
 

@@ -73,13 +73,16 @@ const fn fact(name: &'static str, meets: Meets, value: fn(&Results) -> Value) ->
 }
 
 /// The plan first, then kernels, configuration, machine, programs, emulator.
-pub const FACTS: [Fact; 31] = [
+pub const FACTS: [Fact; 32] = [
     fact("bench", HIDDEN, |r| text(&r.bench)),
     fact("vCPUs of a guest", HIDDEN, |r| text(r.plan.vcpus)),
     fact("sockets of a guest", HIDDEN, |r| text(r.plan.sockets.unwrap_or(1))),
     fact("latency of a guest's disk", HIDDEN, |r| {
         // Each ns counts, where a time is rounded for its reader.
         maybe(r.plan.disk_latency_ns.map(|ns| format!("{ns} ns")))
+    }),
+    fact("who moves guests' packets", HIDDEN, |r| {
+        maybe(r.plan.network.map(|network| network.to_string()))
     }),
     fact("device of a guest's disk", HIDDEN, |r| text(r.plan.disk_device)),
     fact("guests", Meets { compare: Compare::Blocks, ..HIDDEN }, |r| text(r.plan.guests)),

@@ -3,7 +3,7 @@
 
 use crate::{
     balancing::Balancing, clock_device::ClockDevice, disk_device::DiskDevice, isolation::Isolation,
-    latency_program::LatencyProgram, subject::Subject, workload::Workload,
+    latency_program::LatencyProgram, network::Network, subject::Subject, workload::Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,9 @@ pub struct Plan {
     /// What a guest's disk is; else `virtio-blk`.
     #[serde(default, skip_serializing_if = "DiskDevice::is_default")]
     pub disk_device: DiskDevice,
+    /// Guests talk to each other; who moves their packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Guests side by side, all alike.
     ///
     /// A sample holds what they did together.
@@ -164,6 +167,9 @@ pub struct Program {
     pub command: String,
     /// Makes its input, outside all windows.
     pub prepare: Option<String>,
+    /// Runs meanwhile in the second guest, and is talked to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// The paper's workload in whose place it runs.
     pub stands_for: Option<String>,
     /// It ran over 9p (`--no-prepare`), not from memory.

@@ -12,6 +12,7 @@ use crate::{
     disk_device::DiskDevice,
     isolation::Isolation,
     latency_program::LatencyProgram,
+    network::Network,
     noise::{Moment, NoiseSample},
     pcpu::Pcpu,
     wakeups::{Class, Lateness, Woken},
@@ -253,13 +254,15 @@ fn everything() -> Results {
         Problem { boot: None, fault: Fault::Said { text: "x".into() } },
     ];
     let plan = &mut results.plan;
-    plan.workloads[0].program = Some(Program { in_place: true, ..Program::default() });
+    plan.workloads[0].program =
+        Some(Program { in_place: true, server: Some("redis-server".into()), ..Program::default() });
     plan.one_window = true;
     plan.isolation = Some(Isolation::Both);
     plan.host_cpus = Some(4);
     plan.sockets = Some(2);
     plan.disk_latency_ns = Some(100_000);
     plan.disk_device = DiskDevice::Nvme;
+    plan.network = Some(Network::Vhost);
     plan.latency_programs = vec![LatencyProgram::Oslat];
     plan.clock_device = ClockDevice::Pit;
     plan.sampler = Some(Sampler::default());
