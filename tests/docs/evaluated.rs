@@ -432,7 +432,7 @@ pub fn networks() -> String {
     all.extend(rows(&vhost, &tests, "mean, vhost"));
     all.extend(rows(&qemu, &tests, "mean, qemu"));
     let head = cause_head(2, &["exits", "throughput", "time"]);
-    kept::same_origin(&[vhost, qemu]).below_command(table(&head, all))
+    kept::same_origin(&[vhost, qemu]).below_command(table(&head, all.into_iter()))
 }
 
 /// How long a request takes over one connection, and its exits, where the host polls and guests do.

@@ -172,7 +172,7 @@ pub fn native() -> String {
 /// What the host's rules change, against the one that never polls.
 pub fn rules() -> String {
     let all: kept::Kept<Polling> = kept::read("polling");
-    let rules = &all.rest.rules;
+    let Polling { rules, native_ns, .. } = &all.rest;
     let rows = WORKLOADS.iter().flat_map(|workload| {
         let of = rules.iter().filter(move |one| one.workload == *workload);
         let base = of.clone().next().expect("the first never polls");
@@ -183,7 +183,7 @@ pub fn rules() -> String {
                 against(|one| one.duration_ns[0]),
                 against(|one| one.cpu_ns[0]),
             ];
-            let native = all.rest.native_ns.get(*workload).filter(|_| *workload != "idle");
+            let native = native_ns.get(*workload).filter(|_| *workload != "idle");
             let gaps = native.map_or("–".into(), |ns| {
                 [base, one].map(|one| change(one.duration_ns[0] / ns)).join(" → ")
             });

@@ -10,7 +10,11 @@ use crate::{
         canvas::Size,
     },
 };
-use paratick_core::{noise::Ledger, wakeups::Offender};
+use paratick_core::{
+    noise::{Ledger, Moment},
+    results::Results,
+    wakeups::Offender,
+};
 
 /// As many as one looks at.
 const SHOWN: usize = 12;
@@ -36,6 +40,16 @@ pub fn wakers(offenders: &[Offender], window_ns: u64) -> String {
 pub fn noise(ledger: &Ledger, begin_ns: u64) -> String {
     let moments = paratick_core::noise::moments(ledger, begin_ns);
     alone(&section::noise_drawn(ledger.window_ns, &moments))
+}
+
+/// The same of several recordings: the name of each, how long it was, and its parts.
+pub fn noises(all: &[(String, u64, &[Moment])]) -> String {
+    alone(&section::noises_drawn(all))
+}
+
+/// One idle cycle in each mode: a lane for each, with exits.
+pub fn cycles(results: &Results) -> String {
+    alone(&section::cycles_drawn(results))
 }
 
 /// With a name space and a style of its own.

@@ -5,7 +5,7 @@ use crate::{
     change::{OURS, TICKLESS},
     number,
     page::{Figure, Section},
-    svg::lanes::Lanes,
+    svg::{canvas::Size, lanes::Lanes},
     tables::cycle,
     timeline::{lines, Line},
 };
@@ -26,9 +26,10 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
     );
     for (number, (results, lines)) in timelines.iter().enumerate() {
         let workload = cycle::workload(results);
-        let title = format!("One idle cycle of {workload} in each mode");
         let id = format!("fig-cycle-{number}");
-        let description = describe(lines);
+        let description =
+            format!("{} The table after the figure has every event.", describe(lines));
+        let title = title(results);
         let caption = caption(results, workload, lines);
         let lanes = Lanes { lines };
         let table = cycle::table(results);
@@ -51,6 +52,17 @@ pub fn section(timelines: &[Results]) -> Option<Section> {
         }
     }
     Some(section)
+}
+
+/// The figure alone.
+pub fn drawn(results: &Results) -> String {
+    let lines = lines(results);
+    let lanes = Lanes { lines: &lines };
+    lanes.draw(Size::Wide, "cycle", &title(results), &describe(&lines))
+}
+
+fn title(results: &Results) -> String {
+    format!("One idle cycle of {} in each mode", cycle::workload(results))
 }
 
 /// Our modes that save nothing here against today's kernel.
@@ -93,11 +105,7 @@ fn describe(lines: &[Line]) -> String {
             format!("{} has {}", line.subject, number::plural(line.cycle.chosen.exits(), "exit"))
         })
         .collect();
-    format!(
-        "Three lanes for each mode: guest, host, asleep. {}. The table after the figure has every \
-         event.",
-        number::list(&lines)
-    )
+    format!("Three lanes for each mode: guest, host, asleep. {}.", number::list(&lines))
 }
 
 #[cfg(test)]

@@ -50,8 +50,14 @@ const ALL_CPUS: &str = "all CPUs";
 
 /// The figure of that page alone.
 pub fn noise_drawn(window_ns: u64, moments: &[Moment]) -> String {
-    let line = (ALL_CPUS.to_string(), window_ns, moments);
-    isolated::draw(Size::Wide, "noise", &[line], "`paratick noise` prints the sums")
+    noises_drawn(&[(ALL_CPUS.to_string(), window_ns, moments)])
+}
+
+pub use cycle::drawn as cycles_drawn;
+
+/// The same of several recordings.
+pub fn noises_drawn(all: &[isolated::Recorded]) -> String {
+    isolated::draw(Size::Wide, "noise", all, "`paratick noise` prints the sums")
 }
 
 pub fn noise(window_ns: u64, moments: &[Moment], parts: Table) -> Page {
