@@ -196,9 +196,8 @@ fn workloads(bench: &Bench) -> Vec<(PlannedWorkload, f64)> {
         unit: unit.into(),
         program: stands_for.map(|other| Program {
             command: format!("{name} --threads {}", bench.vcpus),
-            prepare: None,
             stands_for: Some(other.into()),
-            in_place: false,
+            ..Program::default()
         }),
     };
     match bench.name {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     errors::usage,
-    options::{duration, once, Disk, Scale},
+    options::{duration, named, once, Disk, Scale},
 };
 use anyhow::Result;
 use clap::Args;
@@ -72,7 +72,7 @@ pub struct Network {
     tests: Vec<String>,
     /// Who moves packets between a guest's virtio-net device and the host's bridge: a thread of the
     /// host's kernel, or QEMU
-    #[arg(long, value_name = "WHO", default_value_t)]
+    #[arg(long, value_name = "WHO", default_value_t, value_parser = named::<network::Network>())]
     network: network::Network,
     #[command(flatten)]
     scale: Scale,

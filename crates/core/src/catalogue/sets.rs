@@ -338,8 +338,14 @@ pub fn network(tests: Vec<PlannedWorkload>, network: Network, scale: Scale) -> S
     let host_cpus = Some(1 + 2 * guests);
     let plan =
         Plan { guests, network, host_cpus, one_window: true, idle_entries: false, ..set.plan };
-    // Both are busy, and so is what is between them.
-    Set { plan, memory: NETWORK_MEMORY, parallel_clock: true, ..set }
+    Set {
+        takes: Some(CpuTime::of(22.0, 7.0 * plan.workloads.len() as f64)),
+        memory: NETWORK_MEMORY,
+        // Both are busy, and so is what is between them.
+        parallel_clock: true,
+        plan,
+        ..set
+    }
 }
 
 /// The same with world switches that cost nothing, and twice as much; quickly, only nothing, and
