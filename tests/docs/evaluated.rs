@@ -8,6 +8,7 @@ use crate::{
 };
 use paratick_core::{
     catalogue::programs,
+    cause::Cause,
     disk_device::DiskDevice,
     mode::{Mode, TickMode},
     stats::{self, compare, Observation, Verdict},
@@ -130,7 +131,8 @@ impl Kept {
         let real = programs::programs().iter().map(|one| one.name.as_str());
         let own = programs::kernels().iter().map(|one| one.name.as_str());
         let jobs = programs::io(DiskDevice::default()).into_iter().map(|job| &*job.name.leak());
-        let all = real.chain(own).chain(jobs);
+        let network = programs::network().iter().map(|one| one.name.as_str());
+        let all = real.chain(own).chain(jobs).chain(network);
         let known: Vec<_> = all.filter(|name| self.rest.samples.contains_key(*name)).collect();
         assert_eq!(known.len(), self.rest.samples.len(), "{}: others", self.command);
         known
@@ -356,31 +358,36 @@ pub fn latencies() -> String {
     kept::same_origin(&files).below(table(head, rows))
 }
 
-/// Of guests with devices, all that there are.
-const CAUSES: [&str; 9] =
-    ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io", "other"];
+/// Those that some exit has, in the order of all, as they are kept.
+fn causes_of(all: &[&Kept]) -> Vec<String> {
+    let of = |kept: &Kept, cause: &str| {
+        let mut modes = kept.rest.causes.values().flat_map(BTreeMap::values);
+        modes.any(|mode| mode.contains_key(cause))
+    };
+    let names = Cause::ALL.map(|cause| cause.name().replace('-', "_"));
+    names.into_iter().filter(|name| all.iter().any(|kept| of(kept, name))).collect()
+}
 
-/// The cells of [`by_cause`] and the head of a table of them, with so many columns before and these
-/// behind.
-fn cause_head(before: usize, behind: &[&str]) -> String {
-    let names = CAUSES.map(|cause| cause.replace('_', "-")).join(" | ");
-    let lines = "---|".repeat(before + 1 + CAUSES.len() + behind.len());
+/// The head of a table of [`by_cause`], with so many columns before and these behind.
+fn cause_head(causes: &[String], before: usize, behind: &[&str]) -> String {
+    let names = causes.iter().map(|cause| cause.replace('_', "-")).collect::<Vec<_>>().join(" | ");
+    let lines = "---|".repeat(before + 1 + causes.len() + behind.len());
     format!("|{} exits | {names} | {} |\n|{lines}", " |".repeat(before), behind.join(" | "))
 }
 
 /// Exits in a mode, all and by cause: means of the workloads' medians.
-fn by_cause(kept: &Kept, workloads: &[&str], mode: &str) -> String {
+fn by_cause(kept: &Kept, causes: &[String], workloads: &[&str], mode: &str) -> String {
     let of = |workload: &str| &kept.rest.causes[workload][mode];
-    let others = workloads.iter().flat_map(|one| of(one).keys());
-    let other = others.into_iter().find(|cause| !CAUSES.contains(&cause.as_str()));
-    assert_eq!(other, None, "{}", kept.command);
     let mean = |value: &dyn Fn(&str) -> f64| {
         let sum = workloads.iter().map(|one| value(one)).sum::<f64>();
         plain(number::whole(sum / workloads.len() as f64))
     };
     let exits = mean(&|one| stats::median(&kept.rest.samples[one][mode]["exits"]).expect("it ran"));
-    let causes = CAUSES.map(|cause| mean(&|one| of(one).get(cause).copied().unwrap_or_default()));
-    format!("{exits} | {}", causes.join(" | "))
+    let each = causes
+        .iter()
+        .map(|cause| mean(&|one| of(one).get(cause).copied().unwrap_or_default()))
+        .collect::<Vec<_>>();
+    format!("{exits} | {}", each.join(" | "))
 }
 
 /// Exits of the same four jobs by cause, on disks of both kinds: means of the jobs' medians; and
@@ -389,11 +396,11 @@ pub fn disk_devices() -> String {
     let [Some(virtio), Some(nvme)] = ["io", "io-nvme"].map(kept) else {
         return "Not measured.".into();
     };
-    let jobs = nvme.workloads();
+    let (jobs, causes) = (nvme.workloads(), causes_of(&[&virtio, &nvme]));
     let modes = [PAPERS.baseline, OURS[0], OURS[1]];
     let row = |kept: &Kept, mode: Mode| {
         let name = mode.to_string();
-        let exits = by_cause(kept, &jobs, &name);
+        let exits = by_cause(kept, &causes, &jobs, &name);
         let changes = [Figure::OF_IO[0], Figure::Fio].map(|figure| match mode == PAPERS.baseline {
             true => "–".into(),
             false => short(kept.average(&jobs, Versus { mode, ..PAPERS }, figure)),
@@ -405,16 +412,16 @@ pub fn disk_devices() -> String {
         format!("| {device} | {name} | {exits} | {} |", changes.join(" | "))
     };
     let rows = [&virtio, &nvme].into_iter().flat_map(|kept| modes.map(|mode| row(kept, mode)));
-    nvme.below_command(table(&cause_head(2, &["exits", "fio"]), rows))
+    nvme.below_command(table(&cause_head(&causes, 2, &["exits", "fio"]), rows))
 }
 
-/// Exits of two guests that talk to each other, by cause, and what modes change: each test where the
-/// host's kernel moves packets, and the tests' mean where QEMU does.
+/// Exits of two guests that talk to each other, by cause, and what modes change: each test where
+/// the host's kernel moves packets, and the tests' mean where QEMU does.
 pub fn networks() -> String {
     let [Some(vhost), Some(qemu)] = ["network", "network-qemu"].map(kept) else {
         return "Not measured.".into();
     };
-    let tests = vhost.workloads();
+    let (tests, causes) = (vhost.workloads(), causes_of(&[&vhost, &qemu]));
     let modes = [PAPERS.baseline, TICKLESS, OURS[0], OURS[1]];
     let rows = |kept: &Kept, tests: &[&str], of: &str| {
         let row = |mode: Mode| {
@@ -423,7 +430,7 @@ pub fn networks() -> String {
                 false => short(kept.average(tests, Versus { mode, ..PAPERS }, figure)),
             });
             let first = if mode == modes[0] { of } else { "" };
-            let exits = by_cause(kept, tests, &mode.to_string());
+            let exits = by_cause(kept, &causes, tests, &mode.to_string());
             format!("| {first} | {mode} | {exits} | {} |", changes.join(" | "))
         };
         modes.map(row)
@@ -431,7 +438,7 @@ pub fn networks() -> String {
     let mut all: Vec<_> = tests.iter().flat_map(|test| rows(&vhost, &[test], test)).collect();
     all.extend(rows(&vhost, &tests, "mean, vhost"));
     all.extend(rows(&qemu, &tests, "mean, qemu"));
-    let head = cause_head(2, &["exits", "throughput", "time"]);
+    let head = cause_head(&causes, 2, &["exits", "throughput", "time"]);
     kept::same_origin(&[vhost, qemu]).below_command(table(&head, all.into_iter()))
 }
 

@@ -19,6 +19,7 @@ pub const TOPICS: [(&str, &[&str]); 9] = [
             "Isolation",
             "LatencyProgram",
             "DiskDevice",
+            "Network",
         ],
     ),
     ("results-environment", &["Environment", "Configuration", "QemuCommandLines", "Machine"]),

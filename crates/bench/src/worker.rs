@@ -186,8 +186,8 @@ impl HostWorker<'_> {
     }
 }
 
-/// The n-th guest's, where they are not all alike: those that talk to each other have addresses, and
-/// pCPUs of their own.
+/// The n-th guest's, where they are not all alike: those that talk to each other have addresses,
+/// and pCPUs of their own.
 fn of_its_own(spec: &GuestConfig, plan: &Plan, nth: u32) -> GuestConfig {
     let mut spec = spec.clone();
     if let Some(network) = plan.network {

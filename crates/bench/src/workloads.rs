@@ -113,8 +113,8 @@ pub fn all(
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 /// Runs each of the plan's workloads in one window of all guests and of the host's CPUs, which the
-/// first guest opens.  The others run the same workload, or the server that it talks to; where it is
-/// `idle`, they have nothing to do.
+/// first guest opens.  The others run the same workload, or the server that it talks to; where it
+/// is `idle`, they have nothing to do.
 pub fn in_one_window(
     host: &Host,
     guests: &[Guest],

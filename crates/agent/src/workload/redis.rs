@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What redis-benchmark (7.0, with `-q`) says at its end.
 
-/// The mean time from one response to the next, over one connection that of a request, in ns.  None:
-/// no redis-benchmark wrote this.
+/// The mean time from one response to the next, in ns: over one connection that of a request.
+/// None: no redis-benchmark wrote this.
 pub fn told(output: &str) -> Option<(&'static str, f64)> {
     let (before, after) = output.rsplit_once(" requests per second")?;
     // It tells of its progress on the same line, in other words.

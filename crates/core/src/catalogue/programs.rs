@@ -169,8 +169,8 @@ pub fn packages(planned: &PlannedWorkload) -> Vec<&'static str> {
 }
 
 /// What shows on the machine which files a workload's program reads: itself, with its server beside
-/// it, and for fio's jobs, which all read the same, one that writes to a file instead of the guest's
-/// disk.  None: there is nothing to show.
+/// it, and for fio's jobs, which all read the same, one that writes to a file instead of the
+/// guest's disk.  None: there is nothing to show.
 pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
     let program = planned.program.as_ref().filter(|one| !one.in_place)?;
     if is_io(planned) {
@@ -184,7 +184,8 @@ pub fn on_the_machine(planned: &PlannedWorkload) -> Option<Program> {
     }
     let Some(server) = &program.server else { return Some(program.clone()) };
     let script = format!(
-        "{server} >server.log 2>&1 & server=$!; sleep 1; {}; code=$?; kill $server; wait; exit $code",
+        "{server} >server.log 2>&1 & server=$!; sleep 1; {}; code=$?; kill $server; wait; \
+         exit $code",
         program.command
     );
     let (there, here) = (network::SERVER.to_string(), Ipv4Addr::LOCALHOST.to_string());
