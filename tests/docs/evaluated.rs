@@ -8,7 +8,6 @@ use crate::{
 };
 use paratick_core::{
     catalogue::programs,
-    cause::Cause,
     disk_device::DiskDevice,
     mode::{Mode, TickMode},
     stats::{self, compare, Observation, Verdict},
@@ -358,45 +357,38 @@ pub fn latencies() -> String {
     kept::same_origin(&files).below(table(head, rows))
 }
 
-/// Those that some exit has, in the order of all, as they are kept.
-fn causes_of(all: &[&Kept]) -> Vec<String> {
-    let of = |kept: &Kept, cause: &str| {
-        let mut modes = kept.rest.causes.values().flat_map(BTreeMap::values);
-        modes.any(|mode| mode.contains_key(cause))
-    };
-    let names = Cause::ALL.map(|cause| cause.name().replace('-', "_"));
-    names.into_iter().filter(|name| all.iter().any(|kept| of(kept, name))).collect()
-}
-
-/// The head of a table of [`by_cause`], with so many columns before and these behind.
-fn cause_head(causes: &[String], before: usize, behind: &[&str]) -> String {
+/// The head of a table of [`by_cause`] after two other columns, and with these behind.
+fn cause_head(causes: &[&str], behind: &[&str]) -> String {
     let names = causes.iter().map(|cause| cause.replace('_', "-")).collect::<Vec<_>>().join(" | ");
-    let lines = "---|".repeat(before + 1 + causes.len() + behind.len());
-    format!("|{} exits | {names} | {} |\n|{lines}", " |".repeat(before), behind.join(" | "))
+    let lines = "---|".repeat(4 + causes.len() + behind.len());
+    format!("| | | exits | {names} | others | {} |\n|{lines}", behind.join(" | "))
 }
 
-/// Exits in a mode, all and by cause: means of the workloads' medians.
-fn by_cause(kept: &Kept, causes: &[String], workloads: &[&str], mode: &str) -> String {
+/// Exits in a mode: all, those of these causes and of others; means of the workloads' medians.
+fn by_cause(kept: &Kept, causes: &[&str], workloads: &[&str], mode: &str) -> String {
     let of = |workload: &str| &kept.rest.causes[workload][mode];
     let mean = |value: &dyn Fn(&str) -> f64| {
         let sum = workloads.iter().map(|one| value(one)).sum::<f64>();
         plain(number::whole(sum / workloads.len() as f64))
     };
+    let sum = |workload: &str, is_in: &dyn Fn(&str) -> bool| -> f64 {
+        of(workload).iter().filter(|(cause, _)| is_in(cause)).map(|(_, count)| count).sum()
+    };
     let exits = mean(&|one| stats::median(&kept.rest.samples[one][mode]["exits"]).expect("it ran"));
-    let each = causes
-        .iter()
-        .map(|cause| mean(&|one| of(one).get(cause).copied().unwrap_or_default()))
-        .collect::<Vec<_>>();
-    format!("{exits} | {}", each.join(" | "))
+    let each = causes.iter().map(|cause| mean(&|one| sum(one, &|name| name == *cause)));
+    let others = mean(&|one| sum(one, &|name| !causes.contains(&name)));
+    let cells: Vec<_> = [exits].into_iter().chain(each).chain([others]).collect();
+    cells.join(" | ")
 }
 
 /// Exits of the same four jobs by cause, on disks of both kinds: means of the jobs' medians; and
 /// what our modes change.
 pub fn disk_devices() -> String {
+    const OF_DISKS: [&str; 8] = ["arm", "expiry", "host_tick", "halt", "ipi", "eoi", "clock", "io"];
     let [Some(virtio), Some(nvme)] = ["io", "io-nvme"].map(kept) else {
         return "Not measured.".into();
     };
-    let (jobs, causes) = (nvme.workloads(), causes_of(&[&virtio, &nvme]));
+    let (jobs, causes) = (nvme.workloads(), OF_DISKS);
     let modes = [PAPERS.baseline, OURS[0], OURS[1]];
     let row = |kept: &Kept, mode: Mode| {
         let name = mode.to_string();
@@ -412,16 +404,17 @@ pub fn disk_devices() -> String {
         format!("| {device} | {name} | {exits} | {} |", changes.join(" | "))
     };
     let rows = [&virtio, &nvme].into_iter().flat_map(|kept| modes.map(|mode| row(kept, mode)));
-    nvme.below_command(table(&cause_head(&causes, 2, &["exits", "fio"]), rows))
+    nvme.below_command(table(&cause_head(&causes, &["exits", "fio"]), rows))
 }
 
 /// Exits of two guests that talk to each other, by cause, and what modes change: each test where
 /// the host's kernel moves packets, and the tests' mean where QEMU does.
 pub fn networks() -> String {
+    const OF_NETWORKS: [&str; 5] = ["arm", "halt", "ipi", "eoi", "io"];
     let [Some(vhost), Some(qemu)] = ["network", "network-qemu"].map(kept) else {
         return "Not measured.".into();
     };
-    let (tests, causes) = (vhost.workloads(), causes_of(&[&vhost, &qemu]));
+    let (tests, causes) = (vhost.workloads(), OF_NETWORKS);
     let modes = [PAPERS.baseline, TICKLESS, OURS[0], OURS[1]];
     let rows = |kept: &Kept, tests: &[&str], of: &str| {
         let row = |mode: Mode| {
@@ -438,7 +431,7 @@ pub fn networks() -> String {
     let mut all: Vec<_> = tests.iter().flat_map(|test| rows(&vhost, &[test], test)).collect();
     all.extend(rows(&vhost, &tests, "mean, vhost"));
     all.extend(rows(&qemu, &tests, "mean, qemu"));
-    let head = cause_head(&causes, 2, &["exits", "throughput", "time"]);
+    let head = cause_head(&causes, &["exits", "throughput", "time"]);
     kept::same_origin(&[vhost, qemu]).below_command(table(&head, all.into_iter()))
 }
 
