@@ -437,18 +437,20 @@ pub fn networks() -> String {
 
 /// How long a request takes over one connection, and its exits, where the host polls and guests do.
 pub fn network_polls() -> String {
+    const POLLS: &str = ", host 200000 ns";
     let Some(kept) = kept("network-polls") else { return "Not measured.".into() };
     let of = &kept.rest.samples["request"];
-    let row = |name: &String| {
+    let cells = |name: &str| {
         let median = |figure: &str| stats::median(&of[name][figure]).expect("it ran");
         let (ns, exits) = (median("redis_request_ns"), median("exits"));
-        format!(
-            "| {name} | {} | {} |",
-            plain(number::nanos(ns as u64)),
-            plain(number::whole(exits))
-        )
+        format!("{} | {}", plain(number::nanos(ns as u64)), plain(number::whole(exits)))
     };
-    kept.below_command(table("| | a request | exits |\n|---|---|---|", of.keys().map(row)))
+    // As scripts/table names what ran on the host that polls.
+    let row = |mode| format!("| {mode} | {} | {} |", cells(mode), cells(&format!("{mode}{POLLS}")));
+    let modes = ["tickless", "tickless+poll", "paratick+nopoll", "paratick"];
+    assert_eq!(of.len(), 2 * modes.len());
+    let head = "| | a request | exits | … where the host polls | exits |\n|---|---|---|---|---|";
+    kept.below_command(table(head, modes.into_iter().map(row)))
 }
 
 /// fio's averages in guests that poll, against those that do not.
