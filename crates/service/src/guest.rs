@@ -238,3 +238,21 @@ pub fn is_emulated() -> bool {
     // Only a hypervisor has such a leaf.
     features.ecx >> 31 == 1 && name == b"TCGTCGTCGTCG"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_s_other_end_is_the_guest_s_tap_device_and_no_two_have_the_same_address() {
+        let words = |network, last| {
+            let card = Card { network, address: [10, 75, 0, last].into() };
+            card_words(card, "guest7", "pci")
+        };
+        let [vhost, qemu] = [words(Network::Vhost, 1), words(Network::Qemu, 2)];
+        assert!(vhost[1].contains("ifname=guest7,") && vhost[1].ends_with(",vhost=on"));
+        assert!(qemu[1].ends_with(",vhost=off"));
+        assert!(vhost[3].starts_with("virtio-net-pci,") && vhost[3].ends_with(",romfile="));
+        assert!(vhost[3].contains("mac=52:54:00:10:75:01,") && qemu[3].contains(":02,"));
+    }
+}

@@ -336,6 +336,25 @@ mod tests {
     }
 
     #[test]
+    fn a_test_of_the_network_has_its_server_in_another_guest_and_on_the_machine_beside_it() {
+        for test in network() {
+            let planned = test.planned();
+            let program = planned.program.as_ref().unwrap();
+            let server = program.server.as_ref().unwrap();
+            assert!(program.command.contains("10.75.0.2"), "{}", program.command);
+            assert!(![server, &program.command].iter().any(|text| text.contains(['{', '}'])));
+            // One simple command, which the guest's shell becomes.
+            assert!(!server.contains([';', '&', '|']), "{server}");
+            let here = on_the_machine(&planned).unwrap();
+            assert!(here.command.starts_with(server.split(' ').next().unwrap()));
+            assert!(here.command.contains("127.0.0.1") && !here.command.contains("10.75."));
+            assert_eq!(here.server, None);
+            assert_eq!(packages(&planned), test.packages);
+            assert!(is_listed(&planned) && !is_io(&planned));
+        }
+    }
+
+    #[test]
     fn a_program_is_prepared_by_its_input_and_then_by_a_run_that_is_traced() {
         let program = Program { command: "echo 'a b'".into(), ..Program::default() };
         let script = preparation(&program, "agent");
