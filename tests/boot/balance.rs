@@ -159,7 +159,7 @@ fn threaded_softirqs_move_no_lone_task() {
 #[test]
 fn load_that_can_be_balanced_is() {
     compile(SPREAD_C, SPREAD);
-    let medians = [false, true].map(|balances| {
+    let means = [false, true].map(|balances| {
         let (_host, guest) = guest_that(3, balances, &[]);
         let result = guest.exec(sh(&format!("{SPREAD} 35"))).unwrap();
         assert_eq!(result.code, 0);
@@ -173,9 +173,15 @@ fn load_that_can_be_balanced_is() {
         let cells = [("half within, ms", ms(times.len() / 2)), ("all within, ms", ms(most))];
         row_of("balanced-after", &[&[("who balances", json!(who))], &cells[..]].concat());
         guest.shutdown().unwrap();
-        times[times.len() / 2]
+        let number = times.len() as f64;
+        let mean = times.iter().sum::<u64>() as f64 / number;
+        let squares = times.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>();
+        (mean, squares / (number - 1.0) / number)
     });
-    let [kicked, balanced] = medians;
-    // One in seven takes ten times as long as the others, with either.
-    assert!(balanced <= kicked + TICK_NS, "{balanced}, {kicked}");
+    // One in seven to one in two takes five to ten times as long as the others, with either: two
+    // standard errors of the difference are chance.
+    let [(kicked, of_kicked), (balanced, of_balanced)] = means;
+    let chance = 2.0 * (of_kicked + of_balanced).sqrt();
+    println!("mean: {kicked:.0} ns kicked, {balanced:.0} ns balanced; by chance {chance:.0} ns");
+    assert!(balanced <= kicked + TICK_NS as f64 + chance);
 }
