@@ -144,8 +144,8 @@ fn guests_that_talk_to_each_other_are_counted_together() {
         let asked = all.cells.iter().filter(|cell| cell.workload == "request").map(of);
         asked.collect::<Vec<_>>()
     });
-    // Each of the thousand requests, and each response, is one notification.
-    assert!(ios.iter().flatten().all(|io| (2000..2400).contains(io)), "{ios:?}");
+    // Each of two thousand requests, and each response, is one notification.
+    assert!(ios.iter().flatten().all(|io| (4000..4200).contains(io)), "{ios:?}");
 }
 
 /// One and two guests: with two, a window is of both, and the emulator's count is of it, too.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a recording says under all rules: as a value, as text, and as JSON.
 
-use super::apply::Applied;
 use paratick_bench::tune;
 use paratick_core::halts::{
     calibrate, regret, stock_rules, verify, vms, Candidate, Halts, HostRule, Regret, Rule, Side,
@@ -28,7 +27,7 @@ pub struct Judged {
 
 /// What `--format json` prints.
 #[derive(Serialize)]
-pub struct Report<'a> {
+pub struct Report<'a, Applied> {
     schema: &'static str,
     /// Where the cost of a block comes from: `option`, `recording` or `default`.
     cost_from: &'static str,
@@ -74,7 +73,7 @@ pub fn judge(halts: &Halts, cost: Option<u32>, asked: Option<HostRule>) -> Judge
 
 impl Judged {
     /// `applied`: what came of a rule that was to be set.
-    pub fn report<'a>(&'a self, applied: Option<&'a Applied>) -> Report<'a> {
+    pub fn report<'a, Applied>(&'a self, applied: Option<&'a Applied>) -> Report<'a, Applied> {
         Report {
             schema: "paratick-tune-halt-poll/1",
             cost_from: self.cost_from,

@@ -56,7 +56,7 @@ impl Shown {
 
     pub fn show(&self, halts: &Halts) -> Result<()> {
         let judged = self.judged(halts);
-        self.format.print(&judged.report(None), || judged.text(halts))
+        self.format.print(&judged.report(None::<&()>), || judged.text(halts))
     }
 
     /// Shows and saves what was recorded, until it failed if it did; and sets the rule.
