@@ -166,7 +166,8 @@ pub fn in_one_window(
     Ok(all)
 }
 
-/// Starts a workload that is not `idle` in guests, without a window; tells its processes.
+/// Starts a workload that is not `idle` in guests, or the server that it talks to, without a
+/// window; tells its processes.
 pub(super) fn in_background<'a>(
     guests: &'a [Guest],
     agent: &str,
