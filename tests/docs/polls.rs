@@ -184,10 +184,8 @@ pub fn rules() -> String {
                 against(|one| one.cpu_ns[0]),
             ];
             let native = native_ns.get(*workload).filter(|_| *workload != "idle");
-            let gaps = native.map_or("–".into(), |ns| {
-                [base, one].map(|one| change(one.duration_ns[0] / ns)).join(" → ")
-            });
-            format!("| {workload} | `{}` | {exits} | {time} | {cpu} | {gaps} |", one.host.rule())
+            let gap = native.map_or("–".into(), |ns| change(one.duration_ns[0] / ns));
+            format!("| {workload} | `{}` | {exits} | {time} | {cpu} | {gap} |", one.host.rule())
         })
     });
     let head = "| | the host's rule | exits | time | CPU time | over the host's own time |\n\
