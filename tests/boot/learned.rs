@@ -30,6 +30,11 @@ fn limit(line: &str) -> (u32, &str, u64) {
     (number(line, "limit "), why, number::<i64>(line, "deadline ") as u64)
 }
 
+/// Is the wait learned as one without an end, as nobody has asked for polls for devices?
+fn by_device(line: &str) -> bool {
+    number::<u8>(line, " irq ") == 1
+}
+
 /// How often each reason was met.
 type Reasons = BTreeMap<String, usize>;
 
@@ -50,7 +55,7 @@ fn follow(trace: &str, cost: u32) -> Reasons {
         assert_eq!(traced, replayed, "{line}\n{window:?}");
         assert!(why == "steal" || is_known == (why == "deadline"), "{line}");
         if !is_known {
-            window.note(number(said, " ns "), MAX, cost);
+            window.note(if by_device(said) { u64::MAX } else { number(said, " ns ") }, MAX, cost);
         }
         let next = window.past[usize::from(window.after)].ns;
         assert_eq!(number::<u32>(said, " window "), next, "{line}\n{window:?}");
@@ -74,6 +79,30 @@ fn each_limit_of_the_guest_is_the_replayed_one() {
     let reasons = follow(&text(&trace.unwrap().stdout), cost);
     println!("{cost} ns, {reasons:?}");
     assert!(reasons["window"] > 1_000, "{reasons:?}");
+    guest.shutdown().unwrap();
+}
+
+/// A poll for a disk's interrupt spares no exit, and nobody has asked for one: the waits for 300
+/// reads of a block are told apart, and from the first few on none is polled for.
+#[test]
+fn who_polls_unasked_does_not_poll_for_a_device() {
+    let traced = ["trace_event=power:guest_halt_poll_window", "trace_buf_size=16M"];
+    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "paratick", &traced);
+    let clear = "mount -t tracefs none /sys/kernel/tracing; echo >/sys/kernel/tracing/trace";
+    guest.exec(sh(clear)).unwrap();
+    workload(&host, &guest, "block", &["--work", "300"]);
+    let trace = guest.exec(sh("cat /sys/kernel/tracing/trace")).unwrap().stdout;
+    let trace = text(&trace);
+    let waits = trace.lines().filter_map(|line| line.split_once(" guest_halt_poll_window: "));
+    let mut ended = 0;
+    let mut polled = 0;
+    for (_, said) in waits.filter(|(_, said)| by_device(said)) {
+        ended += 1;
+        polled += usize::from(limit(said).1 == "window" && limit(said).0 > 0);
+    }
+    println!("{ended} waits that a device ended, {polled} polled for");
+    assert!(ended >= 290, "{ended}\n{trace}");
+    assert!(polled <= 10, "{polled}\n{trace}");
     guest.shutdown().unwrap();
 }
 
