@@ -82,30 +82,6 @@ fn each_limit_of_the_guest_is_the_replayed_one() {
     guest.shutdown().unwrap();
 }
 
-/// A poll for a disk's interrupt spares no exit, and nobody has asked for one: the waits for 300
-/// reads of a block are told apart, and from the first few on none is polled for.
-#[test]
-fn who_polls_unasked_does_not_poll_for_a_device() {
-    let traced = ["trace_event=power:guest_halt_poll_window", "trace_buf_size=16M"];
-    let (host, guest) = pair(host_spec(kernel(), 1, &[]), kernel(), 1, "paratick", &traced);
-    let clear = "mount -t tracefs none /sys/kernel/tracing; echo >/sys/kernel/tracing/trace";
-    guest.exec(sh(clear)).unwrap();
-    workload(&host, &guest, "block", &["--work", "300"]);
-    let trace = guest.exec(sh("cat /sys/kernel/tracing/trace")).unwrap().stdout;
-    let trace = text(&trace);
-    let waits = trace.lines().filter_map(|line| line.split_once(" guest_halt_poll_window: "));
-    let mut ended = 0;
-    let mut polled = 0;
-    for (_, said) in waits.filter(|(_, said)| by_device(said)) {
-        ended += 1;
-        polled += usize::from(limit(said).1 == "window" && limit(said).0 > 0);
-    }
-    println!("{ended} waits that a device ended, {polled} polled for");
-    assert!(ended >= 290, "{ended}\n{trace}");
-    assert!(polled <= 10, "{polled}\n{trace}");
-    guest.shutdown().unwrap();
-}
-
 /// Follows the halts of each vCPU since it was made.
 fn follow_host(trace: &str) -> Reasons {
     let mut reasons = Reasons::new();

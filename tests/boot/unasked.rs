@@ -3,9 +3,12 @@
 //! and what that costs others.
 
 use crate::support::{
-    compile, guest_on, host_for, kernel, pair, parallel_spec, row_of, sh, text, tools,
+    compile, guest_on, host_for, kernel, mode, pair, parallel_spec, row_of, sh, text, tools,
 };
-use paratick_core::size::Size;
+use paratick_core::{
+    size::Size,
+    wire::{Disk, GuestConfig},
+};
 use paratick_machine::{guest::Guest, host::Host};
 use serde_json::{json, Value};
 use std::thread;
@@ -33,14 +36,36 @@ fn governed(guest: &Guest) -> String {
 
 /// How often each CPU polls while two tasks wait for each other.
 fn polls(guest: &Guest) -> Vec<u64> {
+    polls_in(guest, "pingpong")
+}
+
+fn polls_in(guest: &Guest, workload: &str) -> Vec<u64> {
     let usage = "cat /sys/devices/system/cpu/cpu*/cpuidle/state0/usage";
     let agent = tools().agent.display().to_string();
-    let line = format!("{usage}; {agent} workload pingpong --work 300 >/dev/null; {usage}");
+    let line = format!("{usage}; {agent} workload {workload} --work 300 >/dev/null; {usage}");
     let counts: Vec<u64> = said(guest, &line).lines().map(|count| count.parse().unwrap()).collect();
     let (before, after) = counts.split_at(counts.len() / 2);
     let polls = after.iter().zip(before).map(|(after, before)| after - before).collect();
     println!("{polls:?}");
     polls
+}
+
+/// A poll for a disk's interrupt spares no exit.  Who asks for the driver has it all the same.
+#[test]
+fn who_polls_unasked_does_not_poll_for_a_device() {
+    let host = host_for(kernel(), 1, &[]);
+    let reads = |append: &[&str]| {
+        let mut config = GuestConfig::new(kernel(), 1, Size::mib(512), mode("paratick"));
+        config.append = append.iter().map(|word| word.to_string()).collect();
+        config.disk = Some(Disk::Delayed { size: Size::mib(16), ns: 1_000 });
+        let guest = host.start_guest(config).unwrap();
+        let polls = polls_in(&guest, "block");
+        guest.shutdown().unwrap();
+        polls[0]
+    };
+    assert!(reads(&[]) <= 20);
+    assert!(reads(&[FORCE, &format!("{LEARN}=1")]) >= 250);
+    host.shutdown().unwrap();
 }
 
 #[test]
