@@ -6,11 +6,11 @@ use crate::{
     series::said,
     support::{check_tick_rate, host_spec, kernel, pair},
 };
-use paratick_build::kernel::{ensure_changed, Changes, Variant, DEFAULT_BASE};
+use paratick_build::kernel::{ensure_changed, Changes, Extra, Variant, DEFAULT_BASE};
 use std::path::PathBuf;
 
 fn realtime_kernel() -> PathBuf {
-    let changes = Changes { rt: true, ..Changes::default() };
+    let changes = Changes { extras: [Extra::Rt].into(), ..Changes::default() };
     let image = ensure_changed(DEFAULT_BASE, Variant::Patched, &changes, &mut |_| {});
     image.expect("a kernel with PREEMPT_RT").bzimage
 }

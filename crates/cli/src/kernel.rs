@@ -7,9 +7,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use paratick_build::kernel::{
     self,
     deb::{self, Flavour},
-    export, tree, Changes, Check, Outcome, Person, Variant,
+    export, tree, Changes, Check, Extra, Outcome, Person, Variant,
 };
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -67,20 +68,8 @@ pub enum Verb {
         /// Rate of the tick [default: 250]; kernel/config/hzN.config has what that takes
         #[arg(long, value_name = "HZ")]
         hz: Option<u32>,
-        /// Let the kernel look for mistakes of its own: kernel/config/debug.config
-        #[arg(long)]
-        debug: bool,
-        /// Make it PREEMPT_RT, for real-time guests and hosts: kernel/config/rt.config
-        #[arg(long, conflicts_with = "debug")]
-        rt: bool,
-        /// Give it a driver of NVMe disks, which `--disk-device nvme` needs:
-        /// kernel/config/nvme.config
-        #[arg(long)]
-        nvme: bool,
-        /// Give it what guests need to talk to each other, as in `bench network`:
-        /// kernel/config/net.config
-        #[arg(long)]
-        net: bool,
+        #[command(flatten)]
+        extras: Extras,
         /// Account for CPU time by sampling at each tick, or for that of interrupts apart:
         /// kernel/config/HOW-accounting.config
         #[arg(long, value_name = "HOW", value_parser = ["tick", "irq"])]
@@ -114,6 +103,34 @@ pub enum Verb {
         #[arg(long, default_value = kernel::DEFAULT_BASE)]
         base: String,
     },
+}
+
+/// Fragments of kernel/config beyond the base's.
+#[derive(Args)]
+pub struct Extras {
+    /// Let the kernel look for mistakes of its own: kernel/config/debug.config
+    #[arg(long)]
+    debug: bool,
+    /// Make it PREEMPT_RT, for real-time guests and hosts: kernel/config/rt.config
+    #[arg(long, conflicts_with = "debug")]
+    rt: bool,
+    /// Give it a driver of NVMe disks, which `--disk-device nvme` needs: kernel/config/nvme.config
+    #[arg(long)]
+    nvme: bool,
+    /// Give it what guests need to talk to each other, as in `bench network`:
+    /// kernel/config/net.config
+    #[arg(long)]
+    net: bool,
+}
+
+impl Extras {
+    fn chosen(&self) -> BTreeSet<Extra> {
+        let Extras { debug, rt, nvme, net } = *self;
+        [(debug, Extra::Debug), (rt, Extra::Rt), (nvme, Extra::Nvme), (net, Extra::Net)]
+            .into_iter()
+            .filter_map(|(is_chosen, extra)| is_chosen.then_some(extra))
+            .collect()
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -159,9 +176,9 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
             export(&at.base, &at.dir()?, copy)?;
         }
         Verb::Check { base, quick, config } => return check(&base, quick, &config),
-        Verb::Build { base, unpatched, up_to, config, hz, debug, rt, nvme, net, accounting } => {
+        Verb::Build { base, unpatched, up_to, config, hz, extras, accounting } => {
             let variant = if unpatched { Variant::Unpatched } else { Variant::Patched };
-            let changes = Changes { up_to, config, hz, debug, rt, nvme, net, accounting };
+            let changes = Changes { up_to, config, hz, extras: extras.chosen(), accounting };
             build(&base, variant, &changes)?;
         }
         Verb::Deb { base, config, output: _, dry_run: true, format } => {

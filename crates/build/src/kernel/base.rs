@@ -107,26 +107,6 @@ impl Base {
         Ok(Some(file))
     }
 
-    /// The fragment that makes the kernel look for mistakes of its own.
-    pub fn debug(&self) -> PathBuf {
-        self.fragment("debug")
-    }
-
-    /// The fragment that makes the kernel preemptible nearly everywhere.
-    pub fn rt(&self) -> PathBuf {
-        self.fragment("rt")
-    }
-
-    /// The fragment with the driver of NVMe disks.
-    pub fn nvme(&self) -> PathBuf {
-        self.fragment("nvme")
-    }
-
-    /// The fragment with what guests need to talk to each other.
-    pub fn net(&self) -> PathBuf {
-        self.fragment("net")
-    }
-
     /// One of `kernel/config`, by name.
     pub fn fragment(&self, name: &str) -> PathBuf {
         self.dir.join("config").join(format!("{name}.config"))

@@ -44,6 +44,21 @@ pub struct KernelImage {
     pub patches: Option<String>,
 }
 
+/// A fragment of kernel/config that an image may have beyond its base's; the name is the file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::EnumIter)]
+#[strum(serialize_all = "lowercase")]
+pub enum Extra {
+    /// PREEMPT_RT.
+    Rt,
+    /// The kernel looks for mistakes of its own, and is slow.  Not with `Rt`: this has a preemption
+    /// model of its own.
+    Debug,
+    /// A driver of NVMe disks.
+    Nvme,
+    /// A driver of guests' network cards, and a bridge between them.
+    Net,
+}
+
 /// What an image may have otherwise than the base says.
 #[derive(Debug, Default)]
 pub struct Changes {
@@ -53,14 +68,8 @@ pub struct Changes {
     pub config: Option<PathBuf>,
     /// The rate of the tick, instead of the base's.
     pub hz: Option<u32>,
-    /// The kernel looks for mistakes of its own, and is slow.
-    pub debug: bool,
-    /// It is PREEMPT_RT; not together with `debug`, which has a preemption model of its own.
-    pub rt: bool,
-    /// It has a driver of NVMe disks.
-    pub nvme: bool,
-    /// It has a driver of guests' network cards, and a bridge between them.
-    pub net: bool,
+    /// What it has more, in the order of its name.
+    pub extras: BTreeSet<Extra>,
     /// How CPU time is accounted, instead of as the base says: `tick` or `irq`.
     pub accounting: Option<String>,
 }
@@ -161,21 +170,9 @@ impl Inputs {
             None => ("lab".to_owned(), base.config()),
         };
         let mut more = String::new();
-        if changes.debug {
-            more.push_str("-debug");
-            fragments.push(base.debug());
-        }
-        if changes.rt {
-            more.push_str("-rt");
-            fragments.push(base.rt());
-        }
-        if changes.nvme {
-            more.push_str("-nvme");
-            fragments.push(base.nvme());
-        }
-        if changes.net {
-            more.push_str("-net");
-            fragments.push(base.net());
+        for extra in &changes.extras {
+            more.push_str(&format!("-{extra}"));
+            fragments.push(base.fragment(&extra.to_string()));
         }
         if let Some(how) = &changes.accounting {
             more.push_str(&format!("-{how}-accounting"));

@@ -25,7 +25,7 @@ pub mod tree;
 mod warnings;
 
 pub use answer::{Check, Outcome};
-pub use build::{built, ensure, ensure_changed, Changes, KernelImage, Variant};
+pub use build::{built, ensure, ensure_changed, Changes, Extra, KernelImage, Variant};
 pub use git::Person;
 pub use image::{is_realtime, keeps_its_turn, lacks};
 pub use selftest::ensure as selftest;

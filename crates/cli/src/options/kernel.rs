@@ -8,14 +8,16 @@ use paratick_bench::Kernel;
 use paratick_build::kernel::{
     self,
     debian::{self, Name, Stock},
-    lacks, Changes, KernelImage, Variant, DEFAULT_BASE,
+    lacks, Changes, Extra, KernelImage, Variant, DEFAULT_BASE,
 };
 use paratick_core::{disk_device::DiskDevice, event::Events, mode::Mode};
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
 };
+use strum::IntoEnumIterator;
 
 #[derive(Args, Clone)]
 pub struct Kernels {
@@ -55,20 +57,8 @@ impl Kernels {
     /// The same, and the guests' has the driver of their disk where the lab builds it.
     pub fn for_disk(&self, device: DiskDevice) -> Result<Kernels> {
         let mut kernels = self.clone();
-        if device == DiskDevice::VirtioBlk {
-            return Ok(kernels);
-        }
-        match &mut kernels.kernel {
-            KernelName::Built(built) => built.nvme = true,
-            // Of another's image only the guest can say what it has, and is asked.
-            KernelName::Image(_) => {}
-            KernelName::Debian(stock) => {
-                return Err(usage(format!(
-                    "--disk-device {device} is not for kernel {stock}: its driver is a module that \
-                     the lab does not load\n\
-                     hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
-                )))
-            }
+        if device == DiskDevice::Nvme {
+            kernels.kernel.add(Extra::Nvme, &format!("--disk-device {device}"))?;
         }
         Ok(kernels)
     }
@@ -76,20 +66,8 @@ impl Kernels {
     /// The same, and both have what guests need to talk to each other, where the lab builds them.
     pub fn for_network(&self) -> Result<Kernels> {
         let mut kernels = self.clone();
-        for kernel in
-            [Some(&mut kernels.kernel), kernels.host_kernel.as_mut()].into_iter().flatten()
-        {
-            match kernel {
-                KernelName::Built(built) => built.net = true,
-                KernelName::Image(_) => {}
-                KernelName::Debian(stock) => {
-                    return Err(usage(format!(
-                        "a network is not for kernel {stock}: its drivers are modules that the lab \
-                         does not load\n\
-                         hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
-                    )))
-                }
-            }
+        for kernel in [Some(&mut kernels.kernel), kernels.host_kernel.as_mut()] {
+            kernel.map_or(Ok(()), |kernel| kernel.add(Extra::Net, "a network"))?;
         }
         Ok(kernels)
     }
@@ -133,18 +111,14 @@ pub enum KernelName {
     Debian(Stock),
 }
 
-/// Written as the base's name, such as `6.12`, and then `-base` where it is without the series,
-/// `-debug` where it looks for mistakes of its own or `-rt` where it is PREEMPT_RT, `-nvme` where
-/// it has a driver of NVMe disks, `-net` where it has one of network cards, and `-hz1000` where its
-/// tick has another rate than the base's.
+/// Written as the base's name, such as `6.12`, and then `-base` where it is without the series, the
+/// names of what it has more, such as `-rt`, and `-hz1000` where its tick has another rate than the
+/// base's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
     variant: Variant,
-    debug: bool,
-    rt: bool,
-    nvme: bool,
-    net: bool,
+    extras: BTreeSet<Extra>,
     hz: Option<u32>,
 }
 
@@ -192,22 +166,22 @@ impl FromStr for Built {
             ),
             None => (name, None),
         };
-        let without = |name, end| match str::strip_suffix(name, end) {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
-        let (name, net) = without(name, NET);
-        let (name, nvme) = without(name, NVME);
-        let (name, debug) = without(name, DEBUG);
-        let (name, rt) = without(name, RT);
-        if rt && debug {
+        let mut name = name;
+        let mut extras = BTreeSet::new();
+        for extra in Extra::iter().rev() {
+            if let Some(shorter) = name.strip_suffix(&format!("-{extra}")) {
+                name = shorter;
+                extras.insert(extra);
+            }
+        }
+        if extras.contains(&Extra::Rt) && extras.contains(&Extra::Debug) {
             return Err("a kernel is either -rt or -debug\nhint: leave one of them".into());
         }
         let (base, variant) = match name.strip_suffix(UNPATCHED) {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
-        Ok(Built { base: base.into(), variant, debug, rt, nvme, net, hz })
+        Ok(Built { base: base.into(), variant, extras, hz })
     }
 }
 
@@ -215,14 +189,6 @@ impl FromStr for Built {
 const LAB: &str = "lab";
 /// What a base's name ends in where the series is not wanted.
 const UNPATCHED: &str = "-base";
-/// What comes next where it looks for mistakes of its own.
-const DEBUG: &str = "-debug";
-/// … or where it is PREEMPT_RT.
-const RT: &str = "-rt";
-/// What comes next where it has a driver of NVMe disks.
-const NVME: &str = "-nvme";
-/// … and one of network cards.
-const NET: &str = "-net";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 
@@ -231,23 +197,12 @@ impl fmt::Display for KernelName {
         match self {
             KernelName::Image(path) => path.display().fmt(f),
             KernelName::Debian(stock) => stock.fmt(f),
-            KernelName::Built(Built { base, variant, debug, rt, nvme, net, hz }) => {
+            KernelName::Built(Built { base, variant, extras, hz }) => {
                 f.write_str(base)?;
                 if *variant == Variant::Unpatched {
                     f.write_str(UNPATCHED)?;
                 }
-                if *debug {
-                    f.write_str(DEBUG)?;
-                }
-                if *rt {
-                    f.write_str(RT)?;
-                }
-                if *nvme {
-                    f.write_str(NVME)?;
-                }
-                if *net {
-                    f.write_str(NET)?;
-                }
+                extras.iter().try_for_each(|extra| write!(f, "-{extra}"))?;
                 hz.map_or(Ok(()), |hz| write!(f, "{HZ}{hz}"))
             }
         }
@@ -266,6 +221,25 @@ impl KernelName {
 
     fn is_package_with_series(&self) -> bool {
         matches!(self, KernelName::Debian(Stock::File(file)) if debian::has_series(file))
+    }
+
+    /// Gives it this, for which `what` was asked, where the lab builds it.  Of another's image only
+    /// the guest can say what it has, and is asked.
+    fn add(&mut self, extra: Extra, what: &str) -> Result<()> {
+        match self {
+            KernelName::Image(_) => {}
+            KernelName::Built(built) => {
+                built.extras.insert(extra);
+            }
+            KernelName::Debian(stock) => {
+                return Err(usage(format!(
+                    "{what} is not for kernel {stock}: the lab does not load the modules that it \
+                     needs\n\
+                     hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
+                )))
+            }
+        }
+        Ok(())
     }
 
     pub fn ensure(&self, events: Events) -> Result<Kernel> {
@@ -293,29 +267,23 @@ impl KernelName {
 
     /// What brings it into the cache.
     fn how(&self) -> String {
-        let KernelName::Built(Built { base, variant, debug, rt, nvme, net, hz }) = self else {
+        let KernelName::Built(Built { base, variant, extras, hz }) = self else {
             return format!(
                 "`paratick lab run --kernel {self} --mode tickless -- true` fetches it"
             );
         };
         let mut command = format!("`paratick kernel build {base}");
-        for (option, is_wanted) in [
-            (" --base", *variant == Variant::Unpatched),
-            (" --debug", *debug),
-            (" --rt", *rt),
-            (" --nvme", *nvme),
-            (" --net", *net),
-        ] {
-            command.push_str(if is_wanted { option } else { "" });
+        if *variant == Variant::Unpatched {
+            command.push_str(" --base");
         }
+        command.extend(extras.iter().map(|extra| format!(" --{extra}")));
         command + &hz.map_or(String::new(), |hz| format!(" --hz {hz}")) + "` builds it"
     }
 }
 
 impl Built {
     fn changes(&self) -> Changes {
-        let Built { debug, rt, nvme, net, hz, .. } = *self;
-        Changes { debug, rt, nvme, net, hz, ..Changes::default() }
+        Changes { extras: self.extras.clone(), hz: self.hz, ..Changes::default() }
     }
 }
 
@@ -357,29 +325,25 @@ mod tests {
 
     #[test]
     fn a_name_is_a_base_and_a_path_is_an_image() {
-        let plain = Built {
-            base: "6.12".into(),
-            variant: Variant::Patched,
-            debug: false,
-            rt: false,
-            nvme: false,
-            net: false,
-            hz: None,
+        use {
+            Extra::{Debug, Net, Nvme, Rt},
+            Variant::{Patched, Unpatched},
         };
-        let of_base = Built { variant: Variant::Unpatched, ..plain.clone() };
         let fast = Some(1000);
-        for (name, built) in [
-            ("6.12", plain.clone()),
-            ("6.12-base", of_base.clone()),
-            ("6.12-debug", Built { debug: true, ..plain.clone() }),
-            ("6.12-rt", Built { rt: true, ..plain.clone() }),
-            ("6.12-nvme", Built { nvme: true, ..plain.clone() }),
-            ("6.12-nvme-net", Built { nvme: true, net: true, ..plain.clone() }),
-            ("6.12-rt-nvme-hz1000", Built { rt: true, nvme: true, hz: fast, ..plain.clone() }),
-            ("6.12-base-rt-hz1000", Built { rt: true, hz: fast, ..of_base.clone() }),
-            ("6.12-hz1000", Built { hz: fast, ..plain }),
-            ("6.12-base-debug-hz1000", Built { debug: true, hz: fast, ..of_base }),
+        for (name, variant, extras, hz) in [
+            ("6.12", Patched, &[][..], None),
+            ("6.12-base", Unpatched, &[], None),
+            ("6.12-debug", Patched, &[Debug], None),
+            ("6.12-rt", Patched, &[Rt], None),
+            ("6.12-nvme", Patched, &[Nvme], None),
+            ("6.12-nvme-net", Patched, &[Nvme, Net], None),
+            ("6.12-rt-nvme-hz1000", Patched, &[Rt, Nvme], fast),
+            ("6.12-base-rt-hz1000", Unpatched, &[Rt], fast),
+            ("6.12-hz1000", Patched, &[], fast),
+            ("6.12-base-debug-hz1000", Unpatched, &[Debug], fast),
         ] {
+            let extras = extras.iter().copied().collect();
+            let built = Built { base: "6.12".into(), variant, extras, hz };
             let parsed: KernelName = name.parse().unwrap();
             assert_eq!(parsed, KernelName::Built(built));
             assert_eq!(parsed.to_string(), name);
