@@ -554,10 +554,59 @@ static void by_chance(void)
 	       *(__u32 *)bpf_map_lookup_elem(&given, &(__u32){ PLACES_OF_VCPUS }));
 }
 
+/* In turns of VMS VMs with a vCPU each: after the first turn of all, nothing grows. */
+#define VMS		1500
+#define EXITS_IN_TURN	64
+
+static void many(__u64 exits_of_all)
+{
+	__u64 made = 0, seen = 0;
+	__u32 i, vm, kinds_used = 0;
+
+	begin();
+	for (vm = 1; made < exits_of_all || vm > 1; vm = vm % VMS + 1) {
+		switched(vm, vm, 1);
+		/* It has slept since the last exit of its last turn. */
+		for (i = 0; i < EXITS_IN_TURN; i++, made++) {
+			enters();
+			now_ns += 300;
+			exits(0, PORT, 0x40 + i % 16);
+			now_ns += 700;
+		}
+		if (made == VMS * EXITS_IN_TURN)
+			kinds_used = map_of(&kinds)->used;
+	}
+	for (vm = 1; vm <= VMS; vm++) {
+		switched(vm, vm, 1);
+		enters();
+	}
+	assert(kinds_used == 16 * VMS && map_of(&kinds)->used == kinds_used);
+	assert(map_of(&threads)->used == VMS && map_of(&left_vcpus)->used == 0);
+	for (vm = 1; vm <= VMS; vm++) {
+		struct spent spent = counted(vm, 0, 0);
+
+		assert(!lost(vm) && spent.count == made / VMS);
+		assert(spent.kvm_ns == spent.count * 700);
+		seen += spent.count;
+	}
+	assert(seen == made);
+	printf("%llu\n", seen);
+}
+
+static void two_turns_of_many_vms(void)
+{
+	many(2 * VMS * EXITS_IN_TURN);
+}
+
 #define RUN(scenario)	(fprintf(stderr, #scenario "\n"), scenario())
 
-int main(void)
+/* With a number, only so many exits. */
+int main(int argc, char **argv)
 {
+	if (argc > 1) {
+		many(strtoull(argv[1], NULL, 10));
+		return 0;
+	}
 	RUN(an_exec_ends_what_was_open);
 	RUN(a_number_that_is_used_again_is_another_thread);
 	RUN(an_unseen_switch_leaves_others_alone);
@@ -570,5 +619,6 @@ int main(void)
 	RUN(more_vms_than_there_is_room_for_are_lost_and_told);
 	RUN(more_vcpus_than_there_is_room_for_are_lost_and_told);
 	RUN(by_chance);
+	RUN(two_turns_of_many_vms);
 	return 0;
 }
