@@ -3,7 +3,7 @@
 
 use crate::{
     input,
-    options::{number, Format},
+    options::{number, Format, Save},
     progress, signals,
 };
 use anyhow::Result;
@@ -25,9 +25,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     #[arg(value_parser = number(100..=MOST_SAMPLES))]
     samples: u32,
-    /// Keep what was measured, for --recording
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Show what was saved before, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["samples", "save"])]
     recording: Option<PathBuf>,
@@ -52,15 +51,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             })?
         }
         None => {
-            if let Some(file) = &args.save {
-                input::check_writable(file)?;
-            }
+            args.save.check()?;
             progress::during(|events| calibrate(args.samples, events))?
         }
     };
-    if let Some(file) = &args.save {
-        input::keep(file, &measured)?;
-    }
+    args.save.keep(&measured)?;
     let text =
         || format!("{}\n{}", tables::exits(&measured).text(), tables::machine(&measured).text());
     args.format.print(&measured, text)?;

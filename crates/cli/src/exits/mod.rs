@@ -6,7 +6,7 @@ mod pages;
 use crate::{
     errors::usage,
     input,
-    options::{duration, refuse, Vms},
+    options::{duration, refuse, Save, Vms},
     print::{errln, json, out},
     signals,
     top::{Ended, Screen, EVERY},
@@ -37,6 +37,7 @@ use std::{
 /// Exit codes: 0 done, 2 wrong usage, 69 could not look, 130 interrupted (what was counted until
 /// then is printed and saved).
 #[derive(Arguments)]
+#[command(mut_arg("save", |save| save.help("Keep what was counted, for --compare")))]
 pub struct Args {
     #[command(flatten)]
     vms: Vms,
@@ -47,9 +48,8 @@ pub struct Args {
     /// kind of exit
     #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "top")]
     format: Format,
-    /// Keep what was counted, for --compare
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Show it on the whole terminal while it is counted; q ends
     #[arg(long, conflicts_with = "compare")]
     top: bool,
@@ -101,9 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.top {
         Screen::<Counts>::check()?;
     }
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let leaving = match args.top {
         true => signals::watch().map(|()| None)?,
         false => Some(signals::watch_for_end()?),
@@ -125,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         check_told(&watch, &seen)?;
     }
     // A disk that is full does not take away what was counted.
-    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &seen));
+    let kept = args.save.keep(&seen);
     if args.top {
         return kept.map(|()| ended.code());
     }

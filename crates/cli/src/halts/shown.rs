@@ -6,8 +6,7 @@ use super::{
     judge::{judge, Judged},
 };
 use crate::{
-    input,
-    options::{number, refuse, Format},
+    options::{number, refuse, Format, Save},
     print::{json, out},
 };
 use anyhow::Result;
@@ -15,16 +14,15 @@ use clap::Args;
 use paratick_bench::tune::Interrupted;
 use paratick_core::halts::{Floor, Halts, HostRule};
 use paratick_machine::host::Host;
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct Shown {
     /// What it costs to block and to wake up [default: as the recording says, else 10000]
     #[arg(long, value_name = "NS", value_parser = number(1..=10_000_000))]
     cost: Option<u32>,
-    /// Keep what was recorded, for --recording
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Set the host to this rule, or to the best that its kernel has, record again, and set it back
     /// if the prediction does not come true: none, 2021, paper, default, or NS,GROW,START,SHRINK
     #[arg(long, value_name = "RULE", require_equals = true, value_parser = stock)]
@@ -47,7 +45,7 @@ impl Shown {
         if self.apply.is_none() {
             refuse(&["all"], "without --apply")?;
         }
-        self.save.as_ref().map_or(Ok(()), |file| input::check_writable(file))
+        self.save.check()
     }
 
     pub fn applies(&self) -> bool {
@@ -75,7 +73,7 @@ impl Shown {
             self.keep(&halts)?;
             return Ok(ExitCode::SUCCESS);
         };
-        self.save(&halts)?;
+        self.save.keep(&halts)?;
         let judged = self.judged(&halts);
         // One document says what was recorded, and what came of the rule.
         let whole = self.format.is_json();
@@ -90,12 +88,8 @@ impl Shown {
     }
 
     pub fn keep(&self, halts: &Halts) -> Result<()> {
-        self.save(halts)?;
+        self.save.keep(halts)?;
         self.show(halts)
-    }
-
-    fn save(&self, halts: &Halts) -> Result<()> {
-        self.save.as_ref().map_or(Ok(()), |file| input::keep(file, halts))
     }
 
     fn judged(&self, halts: &Halts) -> Judged {

@@ -4,8 +4,7 @@
 use super::shown::Shown;
 use crate::{
     errors::usage,
-    input,
-    options::{duration, LabOptions, SideChoice},
+    options::{duration, LabOptions, Save, SideChoice},
     progress,
 };
 use anyhow::Result;
@@ -16,7 +15,7 @@ use paratick_bench::{
 };
 use paratick_core::{event::Events, wakeups::Knob};
 use paratick_machine::spec::Clock;
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, process::ExitCode, time::Duration};
 
 #[derive(Arguments)]
 pub struct Args {
@@ -31,9 +30,8 @@ pub struct Args {
     /// Try what was predicted in another guest, and count
     #[arg(long)]
     confirm: bool,
-    /// Keep what was recorded, for `paratick idle --recording FILE`
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -50,13 +48,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sides = args.side.sides();
     args.shown.check(sides.host, sides.guest, "leave --side out")?;
     args.check_confirm(sides)?;
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let recorded = progress::during(|events| args.record(sides, None, &[], events))?;
-    if let Some(file) = &args.save {
-        input::keep(file, &recorded)?;
-    }
+    args.save.keep(&recorded)?;
     let mut report = args.shown.report(&recorded);
     if args.confirm {
         let slack = report.saving.as_ref().map(|saving| (&saving.processes, saving.slack_ns));

@@ -7,8 +7,8 @@ mod report;
 mod shown;
 
 use crate::{
-    input::{self, Kind, NO_SIDE},
-    options::{duration, Chosen, Role, Vms},
+    input::{Kind, NO_SIDE},
+    options::{duration, Chosen, Role, Save, Vms},
     signals::{self, Leaving},
     top::{windows, Screen},
 };
@@ -48,9 +48,8 @@ pub struct Args {
     /// Show it on the whole terminal, each two seconds anew; q ends
     #[arg(long, conflicts_with_all = ["save", "recording", "figure", "format", "slack", "knobs"])]
     top: bool,
-    /// Keep what was recorded, for --recording
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Read what was saved before, by this or by `paratick lab idle`, and record nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "for", "side"])]
     recording: Option<PathBuf>,
@@ -85,9 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.top {
         Screen::<Wakeups>::check()?;
     }
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
@@ -98,7 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let time = args.time.unwrap_or(TIME);
     let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
-    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
+    let kept = args.save.keep(&recorded);
     if !leaving.wanted() {
         check_ran(recorded.host.as_ref())?;
     }

@@ -4,8 +4,7 @@
 use super::{differs, report::Report, shown::Shown};
 use crate::{
     errors::usage,
-    input,
-    options::{duration, named, LabOptions, SideChoice},
+    options::{duration, named, LabOptions, Save, SideChoice},
     progress,
 };
 use anyhow::Result;
@@ -17,7 +16,7 @@ use paratick_core::{
     noise::{guest_parameters, host_parameters, Knob, Sampler, Stalls, Trial},
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
@@ -44,9 +43,8 @@ pub struct Args {
     /// LENGTH@PERIOD, such as 30us@10ms; only the lab's emulator can.
     #[arg(long, value_name = "STALLS")]
     stall: Option<Stalls>,
-    /// Keep what was recorded, for `paratick noise --recording FILE`
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -60,12 +58,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.check_stall(sides)?;
     args.shown.check(sides.guest, sides.guest && sides.host)?;
     args.check_confirm(sides)?;
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let recorded = progress::during(|events| args.record(sides, &[], events));
     let recorded = recorded.or_else(|error| args.keep(error))?;
-    args.save(&recorded)?;
+    args.save.keep(&recorded)?;
     let mut report = Report::of(&recorded, args.shown.budget);
     if args.confirm {
         report.trial = args.confirm(sides, &report)?;
@@ -76,14 +72,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
-    fn save(&self, recorded: &Recorded) -> Result<()> {
-        self.save.as_ref().map_or(Ok(()), |file| input::keep(file, recorded))
-    }
-
     /// What was recorded until it failed is saved and shown all the same.
     fn keep(&self, error: anyhow::Error) -> Result<Recorded> {
         if let Some(Interrupted(recorded)) = error.downcast_ref() {
-            self.save(recorded)?;
+            self.save.keep(recorded)?;
             self.shown.show(recorded, &Report::of(recorded, None))?;
         }
         Err(error)

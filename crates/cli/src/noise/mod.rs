@@ -8,8 +8,8 @@ mod shown;
 
 use crate::{
     errors::usage,
-    input::{self, Kind, NO_SIDE},
-    options::{duration, named, refuse, Chosen, Role, Vms},
+    input::{Kind, NO_SIDE},
+    options::{duration, named, refuse, Chosen, Role, Save, Vms},
     print::errln,
     signals::{self, Leaving},
     top::{windows, Screen},
@@ -55,9 +55,8 @@ pub struct Args {
     /// Show it on the whole terminal, each two seconds anew; q ends
     #[arg(long, conflicts_with_all = ["save", "recording"])]
     top: bool,
-    /// Keep what was recorded, for --recording
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Read what was saved before, and record nothing; given twice, the sides that a VM and its
     /// host recorded, each by itself, at the same time
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "for", "side", "sampler"])]
@@ -86,9 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         refuse(&["above", "budget", "figure", "format"], "with --top")?;
         Screen::<Noise>::check()?;
     }
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
     let leaving = Leaving::watch()?;
     if args.top {
@@ -99,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let time = args.time.unwrap_or(TIME);
     let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
-    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
+    let kept = args.save.keep(&recorded);
     if !leaving.wanted() {
         check_ran(recorded.host.as_ref())?;
     }

@@ -4,8 +4,7 @@
 use super::shown::{check_any, Shown};
 use crate::{
     errors::usage,
-    input,
-    options::{duration, named, LabOptions, SideChoice},
+    options::{duration, named, LabOptions, Save, SideChoice},
     progress,
 };
 use anyhow::Result;
@@ -13,7 +12,7 @@ use clap::Args as Arguments;
 use paratick_bench::latency::{quiet, record, Recorded, Wanted};
 use paratick_core::{event::Events, latency::Sampler};
 use paratick_machine::spec::Clock;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
@@ -30,9 +29,8 @@ pub struct Args {
     /// [default: timerlat where the kernel has it]
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
     sampler: Option<Sampler>,
-    /// Keep what was recorded, for `paratick timerlat --recording FILE`
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Stop after this (wall-clock) time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
@@ -52,14 +50,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
              hint: leave --side out",
         ));
     }
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let recorded = progress::during(|events| args.record(events))?;
     check_any(&recorded)?;
-    if let Some(file) = &args.save {
-        input::keep(file, &recorded)?;
-    }
+    args.save.keep(&recorded)?;
     args.shown.show(&recorded)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,8 +5,8 @@ pub mod lab;
 mod shown;
 
 use crate::{
-    input::{self, Kind},
-    options::{duration, named},
+    input::Kind,
+    options::{duration, named, Save},
     signals::{self, Leaving},
 };
 use anyhow::Result;
@@ -34,9 +34,8 @@ pub struct Args {
     /// [default: timerlat where the kernel has it]
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
     sampler: Option<Sampler>,
-    /// Keep what was recorded, for --recording
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    #[command(flatten)]
+    save: Save,
     /// Read what was saved before, by this or by `paratick lab timerlat`, and record nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "for", "sampler"])]
     recording: Option<PathBuf>,
@@ -56,13 +55,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.shown.show(&recorded)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(file) = &args.save {
-        input::check_writable(file)?;
-    }
+    args.save.check()?;
     let leaving = Leaving::watch()?;
     let recorded = record_here(args.time, args.sampler, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
-    let kept = args.save.as_ref().map_or(Ok(()), |file| input::keep(file, &recorded));
+    let kept = args.save.keep(&recorded);
     if !leaving.wanted() {
         check_any(&recorded)?;
     }

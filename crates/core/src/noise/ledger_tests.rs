@@ -43,19 +43,7 @@ fn absence(begin_ns: u64, parts: [u64; 5]) -> Absence {
 
 fn host(absences: Vec<Absence>) -> HostNoise {
     let offset = TscOffset { process: PROCESS, vcpu: 0, offset: -(BOOT as i64) };
-    HostNoise {
-        clock: clock(0),
-        tsc_offsets: vec![offset],
-        exits: absences.len() as u64,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
-        audit: None,
-        names: Default::default(),
-        least_ns: 0,
-        absences,
-    }
+    HostNoise::whole(clock(0), vec![offset], absences)
 }
 
 fn gap(begin_ns: u64, ns: u64, disturbances: Vec<Disturbance>) -> Gap {

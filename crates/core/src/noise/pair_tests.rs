@@ -46,19 +46,7 @@ const OFFSETS: [(u32, i64); 3] =
 /// From the host's 20th second to its 24th.
 fn host(absences: Vec<Absence>) -> HostNoise {
     let offsets = OFFSETS.map(|(process, offset)| TscOffset { process, vcpu: 0, offset });
-    HostNoise {
-        clock: clock(20 * SECOND, 20 * SECOND, 4),
-        tsc_offsets: offsets.to_vec(),
-        exits: absences.len() as u64,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
-        audit: None,
-        names: Default::default(),
-        least_ns: 0,
-        absences,
-    }
+    HostNoise::whole(clock(20 * SECOND, 20 * SECOND, 4), offsets.to_vec(), absences)
 }
 
 /// Of a guest whose clock is 0 when its TSC is: it sampled from `from` for `seconds`.

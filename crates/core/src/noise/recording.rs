@@ -71,6 +71,23 @@ pub struct Audit {
 }
 
 impl HostNoise {
+    /// Of a host that tells of each exit, without an independent count.
+    pub fn whole(clock: Clock, tsc_offsets: Vec<TscOffset>, absences: Vec<Absence>) -> HostNoise {
+        HostNoise {
+            clock,
+            tsc_offsets,
+            exits: absences.len() as u64,
+            lost: BTreeMap::new(),
+            exits_by_kvm: None,
+            offload: None,
+            vmm_end_unknown: false,
+            audit: None,
+            names: BTreeMap::new(),
+            least_ns: 0,
+            absences,
+        }
+    }
+
     /// Whether all its times are times, and an absence's states no longer than the absence: nothing
     /// else can be reckoned with.
     pub fn is_sound(&self) -> bool {

@@ -42,17 +42,8 @@ fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
     let exits = absences.len() as u64;
     let audit = Audit { exits, world_switches: Some(exits) };
     let host = HostNoise {
-        clock: clock(),
-        tsc_offsets: vec![offset(0), offset(1)],
-        exits,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
         audit: Some(audit),
-        names: Default::default(),
-        least_ns: 0,
-        absences,
+        ..HostNoise::whole(clock(), vec![offset(0), offset(1)], absences)
     };
     (GuestNoise { clock: clock(), begin_ns: 0, end_ns: SECOND, program: None, gaps }, host)
 }

@@ -56,19 +56,11 @@ fn recorded(gaps: &[(u64, u64)], absences: &[(u64, u64)]) -> (GuestNoise, HostNo
         program: None,
         gaps: gaps.iter().map(gap).collect(),
     };
-    let host = HostNoise {
-        clock: clock(LATER, LATER),
-        tsc_offsets: vec![TscOffset { process: PROCESS, vcpu: 0, offset: -(LATER as i64) }],
-        exits: absences.len() as u64,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
-        audit: None,
-        names: Default::default(),
-        least_ns: 0,
-        absences: absences.iter().map(absence).collect(),
-    };
+    let host = HostNoise::whole(
+        clock(LATER, LATER),
+        vec![TscOffset { process: PROCESS, vcpu: 0, offset: -(LATER as i64) }],
+        absences.iter().map(absence).collect(),
+    );
     (guest, host)
 }
 

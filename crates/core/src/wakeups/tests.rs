@@ -31,19 +31,7 @@ fn guest(events: impl IntoIterator<Item = (u32, u64, What)>) -> GuestWakeups {
 
 fn host(absences: Vec<Absence>) -> HostNoise {
     let offset = |vcpu| TscOffset { process: PROCESS, vcpu, offset: 0 };
-    HostNoise {
-        clock: clock(),
-        tsc_offsets: vec![offset(0), offset(1)],
-        exits: absences.len() as u64,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
-        audit: None,
-        names: Default::default(),
-        least_ns: 0,
-        absences,
-    }
+    HostNoise::whole(clock(), vec![offset(0), offset(1)], absences)
 }
 
 fn exit(vcpu: u32, begin_ns: u64, ns: u64, cause: Cause) -> Absence {

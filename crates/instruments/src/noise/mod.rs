@@ -19,7 +19,7 @@ use raw::{
     Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LEAST,
     NOISE_OPEN, NOISE_WANTED,
 };
-use std::{collections::BTreeMap, thread::sleep, time::Duration};
+use std::{thread::sleep, time::Duration};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
@@ -61,11 +61,9 @@ impl Instrument for NoiseRecorder {
         }
         let mut lost = self.programs.lost()?;
         lost.retain(|_, exits| *exits > 0);
+        let clock = Clock { begin: self.begun, end };
         Ok(HostNoise {
-            names: BTreeMap::new(),
             least_ns: self.least_ns,
-            clock: Clock { begin: self.begun, end },
-            tsc_offsets: tsc_offsets::read(),
             exits,
             lost,
             exits_by_kvm: untold::exits()
@@ -74,7 +72,7 @@ impl Instrument for NoiseRecorder {
             offload: untold::offload(),
             audit,
             vmm_end_unknown: !self.programs.sees_run,
-            absences,
+            ..HostNoise::whole(clock, tsc_offsets::read(), absences)
         })
     }
 }

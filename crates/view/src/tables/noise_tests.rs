@@ -60,19 +60,7 @@ pub(crate) fn recorded() -> (GuestNoise, HostNoise) {
         absence(1, 300_400, [8_000, 0, 0], Cause::Io, "interrupt"),
     ];
     let offset = |vcpu| TscOffset { process: 5, vcpu, offset: 0 };
-    let host = HostNoise {
-        clock,
-        tsc_offsets: vec![offset(0), offset(1)],
-        exits: 2,
-        lost: Default::default(),
-        exits_by_kvm: None,
-        offload: None,
-        vmm_end_unknown: false,
-        audit: None,
-        names: Default::default(),
-        least_ns: 0,
-        absences,
-    };
+    let host = HostNoise::whole(clock, vec![offset(0), offset(1)], absences);
     (GuestNoise { clock, begin_ns: 0, end_ns: 10_000_000, program: None, gaps }, host)
 }
 
