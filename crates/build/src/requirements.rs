@@ -49,7 +49,7 @@ pub fn check<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let package = known.iter().find(|package| package.name == wanted);
         let package = package
             .with_context(|| format!("scripts/packages does not know the package {wanted}"))?;
-        if package.look().is_err() {
+        if package.look().is_err() && !names.iter().any(|name| name == wanted) {
             names.push(wanted.to_string());
         }
     }

@@ -21,7 +21,7 @@ use std::{
 /// Part of every key: raise it when the recipe changes in a way that changes images.
 const RECIPE: &str = "kernel 1";
 
-/// Where the image is in the object folder (both bases are x86 only).
+/// Where the image is in the object folder (x86 only).
 const BZIMAGE: &str = "arch/x86/boot/bzImage";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum Extra {
     Debug,
     /// A driver of NVMe disks.
     Nvme,
-    /// A driver of guests' network cards, and a bridge between them.
+    /// What guests need to talk to each other: virtio-net, vhost, tap devices, a bridge.
     Net,
 }
 

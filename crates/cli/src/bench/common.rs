@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The options that all benches have in common.
 
-use crate::options::{number, once, Format, HostChoice, Memory, Sockets};
+use crate::{
+    errors::usage,
+    options::{number, once, refuse, Format, HostChoice, Memory, Sockets},
+};
 use anyhow::Result;
 use clap::Args;
 use paratick_core::{
@@ -88,8 +91,16 @@ impl Common {
         plan.rounds = self.rounds.unwrap_or(plan.rounds);
         plan.repeats = self.repeat.unwrap_or(plan.repeats);
         plan.rounds_at_most = self.rounds_at_most.or(plan.rounds_at_most);
-        if plan.rounds_at_most.is_some() {
-            plan.precision = Some(self.precision / 100.0);
+        match plan.rounds_at_most {
+            Some(most) if self.rounds_at_most.is_some() && most < plan.rounds => {
+                return Err(usage(format!(
+                    "{most} rounds at most, and {} rounds\nhint: leave one of --rounds-at-most \
+                     and --rounds, or give a larger --rounds-at-most",
+                    plan.rounds
+                )))
+            }
+            Some(_) => plan.precision = Some(self.precision / 100.0),
+            None => refuse(&["precision"], "without --rounds-at-most")?,
         }
         plan.sockets = self.sockets.of(plan.vcpus)?;
         set.memory = self.memory.memory.unwrap_or(set.memory);

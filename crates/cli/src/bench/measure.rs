@@ -66,7 +66,7 @@ impl Bench {
         let settings = options.host.settings.all(options.host.host)?;
         for set in &mut sets {
             options.apply(set, &settings)?;
-            once(&set.plan.subjects, "mode", "--modes")?;
+            once(&set.plan.subjects, "mode", "--modes, --halt-poll and the like")?;
         }
         let subjects = sets.iter().flat_map(|set| &set.plan.subjects);
         let modes = subjects.map(|subject| &subject.mode);
@@ -88,6 +88,15 @@ impl Bench {
     fn check_outputs(&self) -> Result<()> {
         if self.written == Written::Folder {
             make_folder(&self.output)?;
+        }
+        let page = self.output.with_extension("html");
+        if self.options.report && self.written == Written::File && page == self.output {
+            return Err(usage(format!(
+                "the report would be written over the results, {}\n\
+                 hint: give the results another name, such as --output {}",
+                page.display(),
+                page.with_extension("json").display()
+            )));
         }
         let there = self.sets.iter().map(|set| self.file_of(set));
         let there: Vec<_> = there.filter(|file| file.exists()).collect();

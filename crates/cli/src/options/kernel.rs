@@ -23,10 +23,10 @@ use strum::IntoEnumIterator;
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
     /// own, fetched and not built: `debian:6.1`, `debian:6.12`, `debian:7.3`, `debian:PACKAGE` or
-    /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built look for
-    /// mistakes of their own with `-debug` at the end, are PREEMPT_RT with `-rt`, have a driver of
-    /// NVMe disks with `-nvme` after that, and of network cards with `-net`, and tick 1000 times a
-    /// second with `-hz1000` at last
+    /// FILE.deb; one of `paratick kernel deb` has the series. Those that are built are PREEMPT_RT
+    /// with `-rt`, or look for mistakes of their own with `-debug`, have a driver of NVMe disks
+    /// with `-nvme`, and of network cards with `-net`, and tick 1000 times a second with `-hz1000`,
+    /// in this order
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
@@ -58,7 +58,8 @@ impl Kernels {
     pub fn for_disk(&self, device: DiskDevice) -> Result<Kernels> {
         let mut kernels = self.clone();
         if device == DiskDevice::Nvme {
-            kernels.kernel.add(Extra::Nvme, &format!("--disk-device {device}"))?;
+            let what = format!("--disk-device {device}");
+            kernels.kernel.add(Extra::Nvme, &what, "--kernel")?;
         }
         Ok(kernels)
     }
@@ -66,8 +67,9 @@ impl Kernels {
     /// The same, and both have what guests need to talk to each other, where the lab builds them.
     pub fn for_network(&self) -> Result<Kernels> {
         let mut kernels = self.clone();
-        for kernel in [Some(&mut kernels.kernel), kernels.host_kernel.as_mut()] {
-            kernel.map_or(Ok(()), |kernel| kernel.add(Extra::Net, "a network"))?;
+        kernels.kernel.add(Extra::Net, "a network", "--kernel")?;
+        if let Some(kernel) = &mut kernels.host_kernel {
+            kernel.add(Extra::Net, "a network", "--host-kernel")?;
         }
         Ok(kernels)
     }
@@ -112,8 +114,7 @@ pub enum KernelName {
 }
 
 /// Written as the base's name, such as `6.12`, and then `-base` where it is without the series, the
-/// names of what it has more, such as `-rt`, and `-hz1000` where its tick has another rate than the
-/// base's.
+/// names of what it has more, such as `-rt`, and `-hz1000` where a rate of its tick is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     base: String,
@@ -157,13 +158,7 @@ impl FromStr for Built {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let (name, hz) = match name.rsplit_once(HZ) {
-            Some((name, hz)) => (
-                name,
-                Some(hz.parse().map_err(|_| {
-                    "-hz needs a number\n\
-                 hint: write it as -hz1000"
-                })?),
-            ),
+            Some((name, hz)) => (name, Some(hz.parse().map_err(|_| NO_NAME)?)),
             None => (name, None),
         };
         let mut name = name;
@@ -181,6 +176,10 @@ impl FromStr for Built {
             Some(base) => (base, Variant::Unpatched),
             None => (name, Variant::Patched),
         };
+        // Known bases are in the checkout; of what cannot be one, the rest is in a wrong order.
+        if base.is_empty() || !base.chars().all(|one| one.is_ascii_digit() || one == '.') {
+            return Err(NO_NAME.into());
+        }
         Ok(Built { base: base.into(), variant, extras, hz })
     }
 }
@@ -191,6 +190,9 @@ const LAB: &str = "lab";
 const UNPATCHED: &str = "-base";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
+const NO_NAME: &str = "no kernel has this name\n\
+    hint: after the base, such as 6.12, write in this order what is wanted of -base, -rt or -debug, \
+    -nvme, -net and -hz1000";
 
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,9 +225,9 @@ impl KernelName {
         matches!(self, KernelName::Debian(Stock::File(file)) if debian::has_series(file))
     }
 
-    /// Gives it this, for which `what` was asked, where the lab builds it.  Of another's image only
-    /// the guest can say what it has, and is asked.
-    fn add(&mut self, extra: Extra, what: &str) -> Result<()> {
+    /// Gives the kernel that `option` names this, for which `what` was asked, where the lab builds
+    /// it.  Of another's image only the guest can say what it has, and is asked.
+    fn add(&mut self, extra: Extra, what: &str, option: &str) -> Result<()> {
         match self {
             KernelName::Image(_) => {}
             KernelName::Built(built) => {
@@ -235,7 +237,7 @@ impl KernelName {
                 return Err(usage(format!(
                     "{what} is not for kernel {stock}: the lab does not load the modules that it \
                      needs\n\
-                     hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}"
+                     hint: name a kernel that the lab builds, such as {option} {DEFAULT_BASE}"
                 )))
             }
         }
@@ -355,8 +357,11 @@ mod tests {
         for name in ["debian:6.12-rt", "debian:", "linux-image-6.12.deb"] {
             assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));
         }
-        assert!("6.12-hz".parse::<KernelName>().unwrap_err().contains("hint:"));
-        assert!("6.12-rt-debug".parse::<KernelName>().unwrap_err().contains("hint:"));
+        for name in ["6.12-hz", "6.12-hz1000-net", "6.12-net-nvme", "6.12-NET", "6.12-net-net", ""]
+        {
+            assert_eq!(name.parse::<KernelName>(), Err(NO_NAME.into()), "{name}");
+        }
+        assert!("6.12-rt-debug".parse::<KernelName>().unwrap_err().contains("either"));
         let error = "/no/such/bzImage".parse::<KernelName>().unwrap_err();
         assert!(error.contains("hint:"));
     }
