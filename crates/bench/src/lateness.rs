@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How late the timers of many guests are, recorded in all of them at once.
 
-use super::workloads::{failed, in_background, in_each, Attempt, QUIET, RUN_LIMIT};
+use super::{
+    background::Background,
+    prepared::RUN_LIMIT,
+    workloads::{failed, in_each, Attempt, QUIET},
+};
 use anyhow::Result;
 use paratick_core::{
     results::{Doing, Fault, PlannedWorkload},
@@ -21,14 +25,12 @@ pub fn of_all(
     agent: &str,
     workload: &PlannedWorkload,
 ) -> Result<Result<BTreeMap<Class, Lateness>, Fault>> {
-    let loads = in_background(guests, agent, workload)?;
+    let loads = Background::start(guests, agent, workload)?;
     let recorded = record(host, guests, Duration::from_millis(workload.work));
     for guest in guests {
         guest.stop::<TimerRecorder>()?;
     }
-    for (guest, process) in &loads {
-        guest.exec(Exec::new(["kill", process]))?;
-    }
+    loads.stop()?;
     let why = match recorded {
         Ok(Ok(seen)) => return Ok(Ok(lateness(&seen))),
         Ok(Err(why)) => why,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measuring workloads in guests of every tick mode, interleaved, into one results file.
 
+mod background;
 mod environment;
 mod isolated;
 pub mod latency;

@@ -25,6 +25,10 @@ use std::{
 const PACKAGES: &str = "/var/lib/dpkg/status";
 /// What a program may take on the machine where nobody says otherwise: `--prepare-limit`.
 pub const LIMIT: Duration = Duration::from_secs(120);
+/// Wall-clock limit of one run; the longest, on 64 emulated vCPUs, take some minutes.
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(900);
+/// Where a program finds its input in the guest, as $DIR, and where it runs: in memory.
+const FOLDER: &str = "/tmp/paratick";
 /// How much of a failed program's output is shown.
 const TAIL: u64 = 2000;
 
@@ -198,6 +202,11 @@ fn tail(output: &File) -> String {
 fn can_trace(tracer: &str) -> Result<()> {
     let traced = programs::traced("true", "/dev/null").replacen(programs::TRACER, tracer, 1);
     sh(Path::new("/"), &traced, Duration::from_secs(30), &mut |_| ())
+}
+
+/// Where a workload runs in guests.
+pub(super) fn folder(workload: &PlannedWorkload) -> String {
+    format!("{FOLDER}/{}", workload.workload)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! Running a plan's workloads in guests that are up.
 
 use super::{
+    background::Background,
     noise::{NoiseRecorder, Sides},
-    prepared::Prepared,
+    prepared::{folder, Prepared, RUN_LIMIT},
     sample,
     wakeups::{self, Load, Recorded},
 };
@@ -25,11 +26,6 @@ use paratick_machine::{
     host::Host,
 };
 use std::{thread, time::Duration};
-
-/// Wall-clock limit of one run; the longest, on 64 emulated vCPUs, take some minutes.
-pub(super) const RUN_LIMIT: Duration = Duration::from_secs(900);
-/// Where a program finds its input in the guest, as $DIR, and where it runs: in memory.
-const FOLDER: &str = "/tmp/paratick";
 
 /// One finished run whose counts are still to be fetched.
 pub struct Run {
@@ -140,23 +136,24 @@ pub fn in_one_window(
     for repeat in 1..=plan.repeats {
         for workload in &workloads {
             window += 1;
-            let others = in_background(&guests[1..], agent, workload)?;
+            let others = Background::start(&guests[1..], agent, workload)?;
             host.start::<PcpuCounter>()?;
             let quiet = Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT);
             host.exec(quiet)?;
             let more = ["--all-guests", "--interrupts"];
             let more = if plan.records_wakeups { &more[..] } else { &more[..1] };
             let run = |guest: &Guest| run_one(guest, agent, workload, window, more);
-            let came = in_each(first, run);
+            let came = match others.runs()? {
+                true => in_each(first, run),
+                false => Ok(Err("what it needs of the other guests did not start".into())),
+            };
             if let Some(reports) = all.note(workload, Doing::Running(repeat), came)? {
                 let pcpus = Some(host.read::<PcpuCounter>()?);
                 let workload = (*workload).clone();
                 all.runs.push(Run { workload, repeat, window, reports, pcpus });
             }
             host.stop::<PcpuCounter>()?;
-            for (guest, process) in &others {
-                guest.exec(Exec::new(["kill", process]))?;
-            }
+            others.stop()?;
             if all.hung.is_some() {
                 return Ok(all);
             }
@@ -164,36 +161,6 @@ pub fn in_one_window(
         }
     }
     Ok(all)
-}
-
-/// Starts a workload that is not `idle` in guests, or the server that it talks to, without a
-/// window; tells its processes.
-pub(super) fn in_background<'a>(
-    guests: &'a [Guest],
-    agent: &str,
-    workload: &PlannedWorkload,
-) -> Result<Vec<(&'a Guest, String)>> {
-    const SCRIPT: &str = r#""$@" </dev/null >/dev/null 2>&1 & echo $!"#;
-    if workload.workload == "idle" {
-        return Ok(Vec::new());
-    }
-    let mut argv: Vec<String> = ["sh", "-c", SCRIPT, "sh"].map(String::from).to_vec();
-    match workload.program.as_ref().and_then(|program| program.server.as_ref()) {
-        Some(server) => {
-            let inside = format!("cd {} && exec {server}", folder(workload));
-            argv.extend(["chroot", programs::ROOT, "sh", "-c", &inside].map(String::from));
-        }
-        None => {
-            let name = workloads::agents_name(&workload.workload);
-            let load = [agent, "workload", name, "--work", "1000000", "--window", "0"];
-            argv.extend(load.map(String::from));
-        }
-    }
-    let start = |guest: &'a Guest| {
-        let result = guest.exec(Exec::new(argv.clone()).timeout(RUN_LIMIT))?;
-        Ok((guest, String::from_utf8_lossy(&result.stdout).trim().to_string()))
-    };
-    guests.iter().map(start).collect()
 }
 
 impl Completed {
@@ -404,10 +371,6 @@ fn run_one(
     let result = guest.exec(exec(argv, workload))?;
     Ok(checked(&result)
         .and_then(|result| sample::report(&result.stdout).map_err(|error| format!("{error:#}"))))
-}
-
-fn folder(workload: &PlannedWorkload) -> String {
-    format!("{FOLDER}/{}", workload.workload)
 }
 
 fn exec<'a>(argv: impl IntoIterator<Item = &'a str>, workload: &PlannedWorkload) -> Exec {

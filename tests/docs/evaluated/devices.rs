@@ -104,21 +104,24 @@ pub fn networks() -> String {
     kept::same_origin(&[vhost, qemu]).below_command(table(&head, all.into_iter()))
 }
 
-/// How long a request takes over one connection, and its exits, where the host polls and guests do.
+/// How long a request takes over one connection, and what all of them take of exits and of the
+/// host's CPU time, where the host polls and guests do.
 pub fn network_polls() -> String {
     const POLLS: &str = ", host 200000 ns";
     let Some(kept) = kept("network-polls") else { return "Not measured.".into() };
     let of = &kept.rest.samples["request"];
     let cells = |name: &str| {
         let median = |figure: &str| stats::median(&of[name][figure]).expect("it ran");
-        let (ns, exits) = (median("redis_request_ns"), median("exits"));
-        format!("{} | {}", plain(number::nanos(ns as u64)), plain(number::whole(exits)))
+        let [request, cpu] = ["redis_request_ns", "cpu_ns"]
+            .map(|figure| plain(number::nanos(median(figure) as u64)));
+        format!("{request} | {} | {cpu}", plain(number::whole(median("exits"))))
     };
     // As scripts/table names what ran on the host that polls.
     let row = |mode| format!("| {mode} | {} | {} |", cells(mode), cells(&format!("{mode}{POLLS}")));
     let modes = ["tickless", "tickless+poll", "paratick+nopoll", "paratick"];
     assert_eq!(of.len(), 2 * modes.len());
-    let head = "| | a request | exits | … where the host polls | exits |\n|---|---|---|---|---|";
+    let head = "| | a request | exits | CPU time | … where the host polls | exits | CPU time |\n\
+        |---|---|---|---|---|---|---|";
     kept.below_command(table(head, modes.into_iter().map(row)))
 }
 
