@@ -191,8 +191,8 @@ const UNPATCHED: &str = "-base";
 /// What comes before the rate of the tick.
 const HZ: &str = "-hz";
 const NO_NAME: &str = "no kernel has this name\n\
-    hint: after the base, such as 6.12, write in this order what is wanted of -base, -rt or -debug, \
-    -nvme, -net and -hz1000";
+    hint: after the base, such as 6.12, write in this order what is wanted of -base, -rt or \
+    -debug, -nvme, -net and -hz1000";
 
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
