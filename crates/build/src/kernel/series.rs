@@ -68,17 +68,18 @@ impl Stack {
         Ok(Stack(self.0.split_off(index + 1)))
     }
 
-    /// Hash of everything that the patches say, the lab's apart.
+    /// Hash of everything that the patches change, the lab's apart.
     pub fn key(&self) -> String {
         cache::key([self.part_key(true).as_bytes(), self.part_key(false).as_bytes()])
     }
 
-    /// Hash of what the mailed patches say, or the lab's; how they are divided into series does
-    /// not matter.
+    /// Hash of what the mailed patches change, or the lab's; how they are divided into series, what
+    /// their messages say and who wrote them does not matter.
     pub fn part_key(&self, mailed: bool) -> String {
         let part = self.0.iter().filter(|series| series.folder.mailed == mailed);
         let patches = part.flat_map(|series| &series.patches);
-        cache::key(patches.map(|patch| patch.text.as_bytes()))
+        let changes: Vec<String> = patches.map(Patch::change).collect();
+        cache::key(changes.iter().map(|change| change.as_bytes()))
     }
 }
 
@@ -158,6 +159,12 @@ impl Patch {
             .collect()
     }
 
+    /// All that it does to the source, and nothing of its message.
+    fn change(&self) -> String {
+        let diff = self.diff_lines().skip_while(|line| !line.starts_with("diff --git "));
+        diff.filter(|line| !line.starts_with("index ")).flat_map(|line| [line, "\n"]).collect()
+    }
+
     /// Configuration symbols that the patch adds to a Kconfig file.
     pub fn new_symbols(&self) -> Vec<String> {
         let mut in_kconfig = false;
@@ -201,6 +208,16 @@ mod tests {
     fn touched_files_come_from_the_diff_and_not_from_the_message() {
         let touched = patch(TEXT).touched();
         assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["kernel/Kconfig.hz", "x.c"]);
+    }
+
+    #[test]
+    fn a_change_is_the_same_by_whoever_and_whatever_its_message_says() {
+        let change = patch(TEXT).change();
+        assert!(change.starts_with("diff --git a/kernel/Kconfig.hz"), "{change}");
+        let other = TEXT.replace("A B <a@b>", "C D <c@d>").replace("[PATCH] x", "[PATCH] better");
+        let other = other.replace("--- a/kernel", "index 1..2 100644\n--- a/kernel");
+        assert_eq!(patch(&other).change(), change);
+        assert_ne!(patch(&TEXT.replace("+config PV_TICK", "+config PV")).change(), change);
     }
 
     #[test]
