@@ -239,39 +239,15 @@ static __always_inline void absence_begins(struct vcpu *vcpu)
  */
 static __always_inline void begin_early(struct vcpu *vcpu)
 {
-	struct thread *noted = &vcpu->noted;
-
 	/* No thread's, or in the middle of something. */
 	if (!vcpu->id || vcpu->busy)
 		return;
 	absence_begins(vcpu);
 	vcpu->absence.exit_cpu = bpf_get_smp_processor_id();
-	noted->detail = 0;
-	noted->facts = 0;
-	noted->wait = 1;
-	noted->in_timer = 0;
+	begin_untold(&vcpu->noted);
 	vcpu->early = 1;
 	vcpu->late = 1;
 	*(volatile __u32 *)&vcpu->state = IN_KVM;
-}
-
-/* What KVM tells; of an interrupt, what its handler told may be known already. */
-static __always_inline void note_late(struct vcpu *vcpu, __u32 reason, void *ctx)
-{
-	struct thread *noted = &vcpu->noted;
-	__u64 detail = noted->detail;
-	__u32 facts = noted->facts;
-
-	note_exit(noted, reason, ctx);
-	if (!noted->wait)
-		return;
-	/* Whoever comes now is of no exit. */
-	noted->wait = 0;
-	vcpu->late = vcpu->early;
-	if (vcpu->early) {
-		noted->detail = detail;
-		noted->facts = facts;
-	}
 }
 
 SEC("tracepoint/kvm/kvm_exit")
@@ -300,10 +276,10 @@ int kvm_exit(void *ctx)
 	if (!*(volatile __u32 *)&vcpu->early)
 		absence_begins(vcpu);
 	vcpu->absence.vcpu = field_u32(ctx, exit_vcpu_at);
-	if (vcpu->late)
-		note_late(vcpu, field_u32(ctx, exit_reason_at), ctx);
-	else
+	if (!vcpu->late)
 		note_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx);
+	else if (note_late_exit(&vcpu->noted, field_u32(ctx, exit_reason_at), ctx, vcpu->early))
+		vcpu->late = vcpu->early;
 	exit_begins(vcpu);
 	vcpu->early = 0;
 	vcpu->exits++;

@@ -73,7 +73,7 @@ static __always_inline struct thread *open_exit(void)
 {
 	struct thread *thread = this_thread();
 
-	return thread && thread->window ? thread : 0;
+	return thread && (thread->window || thread->early) ? thread : 0;
 }
 
 static __always_inline __u64 *slot(__u32 index)
@@ -175,9 +175,42 @@ int kvm_exit(void *ctx)
 		return RECORD_TOO;
 	open = load_flag(MARK_SEEN, &vm->open);
 	thread->window = open;
-	if (open)
+	if (open && tells_late)
+		note_late_exit(thread, field_u32(ctx, exit_reason_at), ctx, thread->early);
+	else if (open)
 		note_exit(thread, field_u32(ctx, exit_reason_at), ctx);
+	thread->in_guest = 0;
+	thread->early = 0;
 	return RECORD_TOO;
+}
+
+/* Attached only where KVM may tell late: a hook more is part of what is measured. */
+SEC("raw_tracepoint/kvm_entry")
+int kvm_entry(void *ctx)
+{
+	struct thread *thread = this_thread();
+
+	if (thread) {
+		thread->in_guest = 1;
+		/* What nobody tells of was no exit. */
+		thread->early = 0;
+	}
+	return 0;
+}
+
+/* As begin_early() of away.h: the handler is of an exit that was not told yet. */
+static __always_inline void leave_untold(void)
+{
+	struct thread *thread = this_thread();
+
+	if (!thread || !thread->in_guest)
+		return;
+	if (thread->window)
+		settle(thread);
+	thread->window = 0;
+	begin_untold(thread);
+	thread->in_guest = 0;
+	thread->early = 1;
 }
 
 static __always_inline void open_window(struct vm *vm, __u32 id)
@@ -279,8 +312,11 @@ int kvm_cpuid(void *ctx)
 
 static __always_inline int handler(__u32 fact)
 {
-	struct thread *thread = open_exit();
+	struct thread *thread;
 
+	if (tells_late)
+		leave_untold();
+	thread = open_exit();
 	if (thread)
 		note_handler(thread, fact);
 	return 0;

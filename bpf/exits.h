@@ -77,6 +77,9 @@ struct thread {
 	__u32 wait;		/* no handler has run yet after an interrupt exit */
 	__u32 in_timer;		/* the first handler is the latest, and may be a timer's */
 	__u32 cmos;		/* the register of the RTC's that was selected last */
+	/* On hosts where KVM tells late. */
+	__u32 in_guest;		/* entered, and not left as far as was told */
+	__u32 early;		/* it was left, which will be told */
 	__u64 detail;		/* what the exit was about; FACT_… say what it is */
 };
 

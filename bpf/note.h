@@ -186,6 +186,37 @@ static __always_inline void note_exit(struct thread *thread, __u32 reason,
 		describe_vmx(thread, exit_info1(ctx), exit_intr_info(ctx));
 }
 
+/*
+ * The same where KVM may tell of an interrupt after its handler, which has told
+ * before that (early). Returns whether the exit was for an interrupt.
+ */
+static __always_inline int note_late_exit(struct thread *thread, __u32 reason,
+					  void *ctx, int early)
+{
+	__u64 detail = thread->detail;
+	__u32 facts = thread->facts;
+
+	note_exit(thread, reason, ctx);
+	if (!thread->wait)
+		return 0;
+	/* Whoever comes now is of no exit. */
+	thread->wait = 0;
+	if (early) {
+		thread->detail = detail;
+		thread->facts = facts;
+	}
+	return 1;
+}
+
+/* A handler runs where the guest should: it is of the exit that KVM tells of next. */
+static __always_inline void begin_untold(struct thread *thread)
+{
+	thread->detail = 0;
+	thread->facts = 0;
+	thread->wait = 1;
+	thread->in_timer = 0;
+}
+
 /* Of a guest whose registers are hidden, the exit is what it tells in its GHCB. */
 static __always_inline void note_vmgexit(struct thread *thread, __u64 reason,
 					 __u64 info1, __u64 info2)

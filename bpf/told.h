@@ -15,6 +15,8 @@
 const volatile __u32 exit_info1_at, exit_info2_at, exit_intr_info_at;
 const volatile __u32 exit_reason_at, exit_isa_at, exit_vcpu_at;
 const volatile __u32 tick_is_no_hrtimer;
+/* Whether KVM may tell of an interrupt's exit after the handler; see away.h. */
+const volatile __u32 tells_late;
 
 #define exit_info1(ctx)		field_u64(ctx, exit_info1_at)
 #define exit_info2(ctx)		field_u64(ctx, exit_info2_at)

@@ -245,15 +245,8 @@ fn stock() -> String {
         let [idle, cpu, sleep] = ["idle", "cpu", "sleep"].map(|name| number(cell.exits[name]));
         let causes = &cell.by_cause["cpu"];
         assert_eq!(causes.values().sum::<u64>(), cell.exits["cpu"]);
-        // KVM of Linux 6.1 tells of an exit too late: docs/measuring.md.
-        let untold = |name: &str| cell.host == "debian:6.1" && name != "arm";
-        let causes = ["arm", "expiry", "host-tick", "host-timer", "other"].map(|name| {
-            if untold(name) {
-                "?".into()
-            } else {
-                causes.get(name).map_or("–".into(), u64::to_string)
-            }
-        });
+        let causes = ["arm", "expiry", "host-tick", "host-timer", "other"]
+            .map(|name| causes.get(name).map_or("–".into(), u64::to_string));
         let (host, guest) = (&cell.host, &cell.guest);
         format!("| {host} | {guest} | {idle} | {sleep} | {cpu} | {} |", causes.join(" | "))
     };

@@ -37,6 +37,9 @@ const XEN_HYPERCALL: &str = "kvm/kvm_xen_hypercall";
 /// Of guests whose registers are hidden; in kernels with support for them.
 const VMGEXIT: &str = "kvm/kvm_vmgexit_enter";
 
+/// The first Linux in which KVM for AMD traces an exit before interrupts are on again.
+const TELLS_AT_ONCE: (u32, u32) = (6, 12);
+
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
     ("exit_reason_at", "kvm/kvm_exit", "exit_reason", 4),
@@ -77,6 +80,7 @@ pub fn load(tracefs: &Tracefs, object: &[u8], own: &[Field]) -> Result<Ebpf> {
         tracefs.has(XEN_HYPERCALL) && tracefs.format(XEN_HYPERCALL)?.offset("cpl", 1).is_ok();
     offsets.push(("xen_has_cpl", has_cpl.into()));
     offsets.push(("tick_is_no_hrtimer", tick_is_no_hrtimer().into()));
+    offsets.push(("tells_late", tells_late().into()));
     bpf::load(object, &offsets, &timers()?)
 }
 
@@ -97,6 +101,17 @@ pub fn timers() -> Result<Vec<(&'static str, u64)>> {
     Ok(timers)
 }
 
+/// Whether this kernel's KVM may tell of an interrupt's exit after the handler, as it did for AMD.
+pub fn tells_late() -> bool {
+    is_before(rustix::system::uname().release().to_str().unwrap_or_default(), TELLS_AT_ONCE)
+}
+
+fn is_before(release: &str, other: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse().ok());
+    let Some((major, minor)) = numbers.next().zip(numbers.next()) else { return false };
+    (major, minor) < other
+}
+
 /// Of a host without high-resolution timers (`highres=off`), the tick is no hrtimer that expires.
 fn tick_is_no_hrtimer() -> bool {
     let timers = std::fs::read_to_string("/proc/timer_list").unwrap_or_default();
@@ -111,6 +126,16 @@ fn is_low_resolution(timer_list: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_is_older_by_its_numbers() {
+        for (release, late) in
+            [("6.1.0-56-amd64", true), ("6.9.12", true), ("6.12.1", false), ("7.3-rc1", false)]
+        {
+            assert_eq!(is_before(release, TELLS_AT_ONCE), late, "{release}");
+        }
+        assert!(!is_before("unknown", TELLS_AT_ONCE));
+    }
 
     #[test]
     fn a_host_without_high_resolution_says_so_in_its_list_of_timers() {

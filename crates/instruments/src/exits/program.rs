@@ -25,6 +25,8 @@ pub fn events() -> impl Iterator<Item = &'static (&'static str, bool)> {
 }
 
 const TICK_EVENT: &str = "kvm/kvm_pv_tick";
+/// Only where KVM may tell late: a hook more is part of what is measured.
+const ENTRY: &str = "kvm/kvm_entry";
 
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
@@ -48,6 +50,9 @@ impl Programs {
             fields.push(("tick_what_at", TICK_EVENT, "what", 4));
         }
         let mut ebpf = told::load(&tracefs, OBJECT, &fields).context("exits cannot be counted")?;
+        if told::tells_late() {
+            bpf::attach(&mut ebpf, [ENTRY])?;
+        }
         bpf::attach(&mut ebpf, tracefs.present(events())?)?;
         Ok(Programs { ebpf, ticks })
     }
