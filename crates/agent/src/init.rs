@@ -7,7 +7,7 @@
 
 use crate::system::{self, Successor};
 use anyhow::{Context, Result};
-use paratick_core::wire::{ADDRESS, ROOT};
+use paratick_core::wire::{ADDRESS, ROOT, ROOT_DISK};
 use paratick_service::{
     guest::{is_hidden, MACHINE, TAG},
     network,
@@ -56,6 +56,8 @@ const LINKS: [(&str, &str); 4] = [
 /// The shared file system as it is offered.
 const SHARED: &str = "/run/paratick/shared";
 const SHARED_OPTIONS: &str = "trans=virtio,version=9p2000.L,cache=loose,msize=512000";
+/// Of a disk with a root.
+const DISK_KIND: &str = "ext4";
 /// Where the machine's root lies until it is ours.
 const NEW_ROOT: &str = "/machine";
 
@@ -95,15 +97,37 @@ fn prepare() -> Result<()> {
     Ok(())
 }
 
+/// Mounts what is to be the root; none where only the first is.
+fn offered() -> Result<Option<PathBuf>> {
+    let mount = |from: &Path, kind: &str, options: &str| -> Result<()> {
+        fs_err::create_dir_all(SHARED)?;
+        let options = CString::new(options)?;
+        mount(from, SHARED, kind, MountFlags::RDONLY, options.as_c_str())
+            .with_context(|| format!("mounting the root file system, {}", from.display()))
+    };
+    if let Some(serial) = env::var_os(ROOT_DISK) {
+        mount(&disk_with(&serial.to_string_lossy())?, DISK_KIND, "")?;
+        return Ok(Some(SHARED.into()));
+    }
+    let Some(root) = env::var_os(ROOT).map(PathBuf::from) else { return Ok(None) };
+    mount(Path::new(TAG), "9p", SHARED_OPTIONS)?;
+    Ok(Some(Path::new(SHARED).join(root.strip_prefix("/").unwrap_or(&root))))
+}
+
+/// The disk with this serial number.
+fn disk_with(serial: &str) -> Result<PathBuf> {
+    let disks = fs_err::read_dir("/sys/block")?.flatten();
+    let mut serials = disks.map(|disk| (fs_err::read_to_string(disk.path().join("serial")), disk));
+    let found = serials.find(|(found, _)| found.as_ref().is_ok_and(|it| it.trim() == serial));
+    let (_, disk) = found.with_context(|| format!("no disk {serial}"))?;
+    Ok(Path::new("/dev").join(disk.file_name()))
+}
+
 /// Makes the machine's root file system that of this process and of all that it starts.  Without
-/// [`ROOT`] there is none but the first.  Then shows what folders of our own would hide of it.
+/// [`ROOT`] there is none but the first, or a disk's.  Then shows what folders of our own would
+/// hide of it.
 pub fn enter(hidden: &[PathBuf]) -> Result<()> {
-    let Some(root) = env::var_os(ROOT).map(PathBuf::from) else { return Ok(()) };
-    fs_err::create_dir_all(SHARED)?;
-    let options = CString::new(SHARED_OPTIONS)?;
-    mount(TAG, SHARED, "9p", MountFlags::RDONLY, options.as_c_str())
-        .context("mounting the machine's root file system")?;
-    let root = Path::new(SHARED).join(root.strip_prefix("/").unwrap_or(&root));
+    let Some(root) = offered()? else { return Ok(()) };
     fs_err::create_dir_all(NEW_ROOT)?;
     let system = system::asked_for();
     for at in [MACHINE, NEW_ROOT].into_iter().take(if system.is_some() { 1 } else { 2 }) {

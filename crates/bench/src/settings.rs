@@ -13,6 +13,8 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// Hash of its patches.
     pub patches: Option<String>,
+    /// The disk with its guests' root, where it cannot share the machine's.
+    pub root_disk: Option<PathBuf>,
 }
 
 pub struct Settings {

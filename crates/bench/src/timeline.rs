@@ -168,6 +168,7 @@ impl Tracing<'_> {
         let (vcpus, mode) = (settings.set.plan.vcpus, subject.mode);
         let mut spec = GuestConfig::new(&settings.kernel.image, vcpus, settings.set.memory, mode);
         spec.disk = settings.set.guest_disk();
+        spec.root_disk = settings.kernel.root_disk.clone();
         spec.sockets = settings.set.plan.sockets;
         let guest = host.start_guest(spec)?;
         verify::check_mode(&guest, mode, vcpus)?;

@@ -58,6 +58,7 @@ impl HostWorker<'_> {
         let memory = settings.set.memory;
         let mut spec = GuestConfig::new(&settings.kernel.image, plan.vcpus, memory, mode);
         spec.disk = settings.set.guest_disk();
+        spec.root_disk = settings.kernel.root_disk.clone();
         spec.disk_device = plan.disk_device;
         spec.clock = plan.clock_device;
         spec.sockets = plan.sockets;

@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use std::{
-    os::unix::fs::symlink,
+    os::unix::fs::{symlink, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
     str::FromStr,
@@ -20,7 +20,10 @@ use std::{
 /// Part of every key: raise it when something else is put into a system.
 const RECIPE: &str = "system 1";
 /// The releases that are known, with their names.
-const RELEASES: [(&str, &str); 2] = [("debian:12", "bookworm"), ("debian:13", "trixie")];
+const RELEASES: [(&str, &str); 2] = [("debian:12", "bookworm"), NEWEST];
+const NEWEST: (&str, &str) = ("debian:13", "trixie");
+/// Part of every disk's key, likewise.
+const DISK: &str = "disk 1";
 const MIRROR: &str = "http://deb.debian.org/debian";
 /// Beside what every system has: a message bus, for logins and for what talks to systemd.
 const PACKAGES: &str = "--include=dbus,libpam-systemd";
@@ -33,6 +36,16 @@ pub enum System {
     /// A release of Debian: its name, and the one its archive has.
     Debian(&'static str, &'static str),
     Folder(PathBuf),
+}
+
+impl System {
+    fn of_machine() -> System {
+        let release = fs_err::read_to_string("/etc/os-release").unwrap_or_default();
+        let number = release.lines().find_map(|line| line.strip_prefix("VERSION_ID="));
+        let name = format!("debian:{}", number.unwrap_or_default().trim_matches('"'));
+        let (name, suite) = RELEASES.iter().find(|it| it.0 == name).unwrap_or(&NEWEST);
+        System::Debian(name, suite)
+    }
 }
 
 impl FromStr for System {
@@ -77,6 +90,75 @@ pub fn ensure(system: &System, events: Events) -> Result<PathBuf> {
         build_into(&dir, |part| make(suite, part))?;
     }
     Ok(dir)
+}
+
+/// The disk with the same system, for guests whose kernel can share no files: ext4, and made unless
+/// the cache has it.  Without a system it is this machine's release of Debian's, or the newest.
+pub fn disk(system: Option<&System>, events: Events) -> Result<PathBuf> {
+    let system = system.cloned().unwrap_or_else(System::of_machine);
+    let folder = ensure(&system, events)?;
+    let disk = disk_of(&folder)?;
+    if disk.is_file() {
+        return Ok(disk);
+    }
+    let _lock = lock("root", events)?;
+    if !disk.is_file() {
+        events(Step::MakingRootDisk { folder: &folder }.into());
+        let home = disk.parent().unwrap_or(&disk);
+        fs_err::create_dir_all(home)?;
+        let new = tempfile::NamedTempFile::new_in(home)?;
+        write_disk(&folder, new.path())?;
+        fs_err::set_permissions(new.path(), PermissionsExt::from_mode(0o644))?;
+        new.persist(&disk)?;
+        remove_others(&disk)?;
+    }
+    Ok(disk)
+}
+
+/// The same, if it is there; for showing what would be run.
+pub fn built_disk(system: Option<&System>) -> Result<PathBuf> {
+    disk_of(&built(&system.cloned().unwrap_or_else(System::of_machine))?)
+}
+
+/// Named by the folder's place, and behind that by its last change: of a folder there is one disk.
+fn disk_of(folder: &Path) -> Result<PathBuf> {
+    let name = cache::key([DISK.as_bytes(), folder.as_os_str().as_encoded_bytes()]);
+    let said = run::output(Command::new("find").arg(folder).args(["-xdev", "-printf", "%C@\\n"]))?;
+    let mut changes: Vec<&str> = said.lines().collect();
+    changes.sort_unstable();
+    let latest = changes.last().unwrap_or(&"").as_bytes();
+    let change = cache::key([latest, changes.len().to_string().as_bytes()]);
+    Ok(cache::dir()?.join("root").join(format!("{name}-{change}.ext4")))
+}
+
+/// Removes the disks of what the same folder was before.
+fn remove_others(disk: &Path) -> Result<()> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (ours, home) = (name(disk), disk.parent().unwrap_or(disk));
+    let prefix = ours.split_inclusive('-').next().unwrap_or(&ours);
+    for entry in fs_err::read_dir(home)? {
+        let other = entry?.path();
+        if name(&other).starts_with(prefix) && other != disk {
+            fs_err::remove_file(other)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_disk(folder: &Path, to: &Path) -> Result<()> {
+    let said = run::output(Command::new("du").arg("-sxm").arg(folder))?;
+    let mib: u64 = said.split_whitespace().next().unwrap_or_default().parse()?;
+    // With room for what ext4 keeps beside the files; nothing is written to it later.
+    let size = format!("{}M", mib * 5 / 4 + 64);
+    let mut command = Command::new("mke2fs");
+    command.args(["-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d"]).arg(folder);
+    run::output(command.arg(to).arg(&size)).map(drop).map_err(|error| {
+        error.context(format!(
+            "cannot make a disk of {}\n\
+             hint: it takes {size} in the cache, and mke2fs (`apt install e2fsprogs`)",
+            folder.display()
+        ))
+    })
 }
 
 /// The same, if it is there; for showing what would be run.

@@ -17,6 +17,7 @@ pub fn step(step: &Step) -> String {
         }
         FetchingKernel { package } => format!("fetching {package} from Debian"),
         MakingSystem { name } => format!("making a system of {name} (minutes, network)"),
+        MakingRootDisk { folder } => format!("making a disk of {}", folder.display()),
         UnpackingKernel { tarball } => format!("unpacking {}", tarball.display()),
         CommittingBase => "committing the base (about a minute)".into(),
         ApplyingSeries { series } => format!("applying {series}"),

@@ -34,6 +34,7 @@ pub enum Step<'a> {
     BuildingEmulator { version: &'a str, patches: usize },
     FetchingKernel { package: &'a str },
     MakingSystem { name: &'a str },
+    MakingRootDisk { folder: &'a Path },
     UnpackingKernel { tarball: &'a Path },
     CommittingBase,
     ApplyingSeries { series: &'a str },

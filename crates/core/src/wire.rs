@@ -40,6 +40,8 @@ pub const ROOT: &str = "PARATICK_ROOT";
 /// The same: the folder of the machine that holds a whole system, whose own first process is to
 /// follow ours.
 pub const SYSTEM: &str = "PARATICK_SYSTEM";
+/// The same: the serial number of the disk that has the root, of a kernel that cannot share one.
+pub const ROOT_DISK: &str = "PARATICK_ROOT_DISK";
 /// The same: the address of the guest's network card.
 pub const ADDRESS: &str = "PARATICK_ADDRESS";
 
@@ -223,6 +225,9 @@ pub struct GuestConfig {
     /// The folder of a whole system, which is its root instead of the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<PathBuf>,
+    /// A disk with its root, of a kernel that cannot share the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_disk: Option<PathBuf>,
     /// Further words for its QEMU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub qemu: Vec<String>,
@@ -246,8 +251,14 @@ impl GuestConfig {
             pins: Vec::new(),
             unpinned: false,
             system: None,
+            root_disk: None,
             qemu: Vec::new(),
         }
+    }
+
+    /// Whether its root file system is another than the machine's.
+    pub fn has_own_root(&self) -> bool {
+        self.system.is_some() || self.root_disk.is_some()
     }
 }
 

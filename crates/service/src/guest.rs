@@ -4,7 +4,9 @@
 use paratick_core::{
     disk_device::DiskDevice,
     network::{Card, Network},
-    wire::{Disk, GuestConfig, GuestTools, MachineType, ADDRESS, GUEST_PORT, ROOT, SYSTEM},
+    wire::{
+        Disk, GuestConfig, GuestTools, MachineType, ADDRESS, GUEST_PORT, ROOT, ROOT_DISK, SYSTEM,
+    },
 };
 use std::arch::x86_64::__cpuid;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ pub const OWN_FOLDERS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
 pub const MACHINE: &str = "/run/paratick/share/machine";
 /// How the file system that [`shared_root`] offers is called.
 pub const TAG: &str = "rootfs";
+/// How the disk with a root of its own is.
+const ROOT_SERIAL: &str = "paratick-root";
 
 /// Whether a host or guest of the lab does not see this path of the machine by itself.
 pub fn is_hidden(path: &Path) -> bool {
@@ -71,9 +75,13 @@ fn kernel_parameters(config: &GuestConfig, tools: &GuestTools, root: &str) -> Ve
     // Warnings must reach the console, which is watched; the rest of the boot log costs time.
     let mut parameters: Vec<String> =
         ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t"].map(String::from).to_vec();
-    parameters.extend(root_parameters(root));
+    parameters.extend(match &config.root_disk {
+        None => root_parameters(root),
+        Some(_) => vec![format!("{ROOT_DISK}={ROOT_SERIAL}"), ONE_BUS.into()],
+    });
     if let Some(system) = &config.system {
-        parameters.push(format!("{SYSTEM}={}", system.display()));
+        let folder = if config.root_disk.is_some() { Path::new("/") } else { system };
+        parameters.push(format!("{SYSTEM}={}", folder.display()));
         // Each line on the console is many exits.
         parameters.push("systemd.show_status=no".into());
     }
@@ -87,12 +95,11 @@ fn kernel_parameters(config: &GuestConfig, tools: &GuestTools, root: &str) -> Ve
 
 /// For the agent: its root is this folder of the shared file system.
 pub fn root_parameters(root: &str) -> Vec<String> {
-    vec![
-        format!("{ROOT}={root}"),
-        // There is one bus; looking for devices on 255 more takes a second in a guest.
-        "pci=lastbus=0".into(),
-    ]
+    vec![format!("{ROOT}={root}"), ONE_BUS.into()]
 }
+
+/// Looking for devices on 255 more takes a second in a guest.
+const ONE_BUS: &str = "pci=lastbus=0";
 
 /// The whole command line, the program first; `emulated` is whether its host's CPU is.
 pub fn command_line(
@@ -132,7 +139,9 @@ pub fn command_line(
     add(&["-initrd", &show(places.on_host(&tools.initramfs))]);
     let (folder, root) = places.shared();
     add(&["-append", &kernel_parameters(config, tools, root).join(" ")]);
-    add(&shared_root(folder, bus).iter().map(String::as_str).collect::<Vec<_>>());
+    if config.root_disk.is_none() {
+        add(&shared_root(folder, bus).each_ref().map(String::as_str));
+    }
     add(&["-serial", "stdio"]);
     add(&["-device", &format!("virtio-serial-{bus}")]);
     add(&["-chardev", &listening("agent", &places.agent_socket())]);
@@ -165,6 +174,12 @@ pub fn command_line(
             DiskDevice::Nvme => "nvme,drive=disk,serial=paratick".into(),
         };
         add(&["-device", &device]);
+    }
+    // Behind the other disk, which is the first for all guests.
+    if let Some(disk) = &config.root_disk {
+        let file = escape(&places.on_host(disk));
+        add(&["-drive", &format!("if=none,id=root,format=raw,readonly=on,file={file}")]);
+        add(&["-device", &format!("virtio-blk-{bus},drive=root,serial={ROOT_SERIAL}")]);
     }
     if let Some(card) = config.card {
         add(&card_words(card, &places.tap(), bus).each_ref().map(String::as_str));

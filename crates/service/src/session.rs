@@ -14,7 +14,7 @@ use rustix::{
 use std::{
     io::Write,
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{mpsc, Arc, Mutex},
     thread,
@@ -85,7 +85,7 @@ fn own_program(name: &str) -> Option<PathBuf> {
     // A file that is gone has a remark behind its name.
     let file = own.file_name()?.to_str()?.trim_end_matches(" (deleted)");
     let is_agent = file == "init" || file == AGENT;
-    (name == AGENT && is_agent).then(|| "/proc/self/exe".into())
+    (Path::new(name).ends_with(AGENT) && is_agent).then(|| "/proc/self/exe".into())
 }
 
 const AGENT: &str = "paratick-agent";

@@ -15,14 +15,15 @@ const FOLDER: &str = "/modules";
 
 /// Devices first: without them nobody hears of what else fails.  Those without a reason are taken
 /// where the kernel has them.
-const WANTED: [(&str, Option<&str>); 10] = [
+const WANTED: [(&str, Option<&str>); 11] = [
     ("virtio_pci", Some(VIRTIO)),
     ("virtio_console", Some(VIRTIO)),
     // For guests of the machine type microvm.
     ("virtio_mmio", None),
     ("virtio_blk", None),
-    ("9pnet_virtio", Some(ROOT)),
-    ("9p", Some(ROOT)),
+    ("ext4", None),
+    ("9pnet_virtio", None),
+    ("9p", None),
     ("kvm_amd", None),
     ("kvm_intel", None),
     ("cpuid", None),
@@ -30,10 +31,13 @@ const WANTED: [(&str, Option<&str>); 10] = [
 ];
 
 const VIRTIO: &str = "the lab speaks with hosts and guests over virtio";
-const ROOT: &str = "hosts and guests of the lab have their root file system over 9p";
+/// What a system that sees the machine's files needs, and what one needs whose files are on a disk.
+const SHARED_ROOT: [&str; 2] = ["9pnet_virtio", "9p"];
+const ROOT_DISK: [&str; 2] = ["virtio_blk", "ext4"];
 
-/// Writes the archive of what is needed of this tree of modules, as a package has it.
-pub fn archive(tree: &Path, to: &Path) -> Result<()> {
+/// Writes the archive of what is needed of this tree of modules, as a package has it.  Returns
+/// whether the kernel can share files; else its root has to be on a disk.
+pub fn archive(tree: &Path, to: &Path) -> Result<bool> {
     let list = fs_err::read_to_string(tree.join("modules.builtin"))?;
     let built_in: Vec<String> = list.lines().map(name_of).collect();
     let mut files = BTreeMap::new();
@@ -46,10 +50,19 @@ pub fn archive(tree: &Path, to: &Path) -> Result<()> {
     if let Some((name, why)) = missing {
         bail!(
             "it has no {name}, neither built in nor as a module: {why}\n\
-             hint: take a kernel of another flavour; Debian's without `cloud` in its name has it"
+             hint: take a kernel of another flavour; Debian's for amd64 has it"
         );
     }
-    let wanted = WANTED.iter().map(|(name, _)| *name);
+    let shares = SHARED_ROOT.iter().all(|name| is_there(name));
+    if let Some(name) = ROOT_DISK.iter().find(|name| !shares && !is_there(name)) {
+        bail!(
+            "it can have no root file system: it shares no files over 9p, and reads no disk \
+             without {name}\n\
+             hint: take a kernel of another flavour; Debian's for amd64 has 9p"
+        );
+    }
+    // Of no use to those that share: loading them takes time.
+    let wanted = WANTED.iter().map(|(name, _)| *name).filter(|name| !shares || *name != "ext4");
     let wanted = wanted.filter(|name| files.contains_key(*name));
     let order = in_order(wanted, |name| {
         let file = files.get(name).with_context(|| format!("it has no module {name}"))?;
@@ -64,7 +77,8 @@ pub fn archive(tree: &Path, to: &Path) -> Result<()> {
         let to = format!("{FOLDER}/{number:02}-{name}.ko");
         archive.insert(to.into(), unpacked[name].clone());
     }
-    initramfs::create(&archive, to)
+    initramfs::create(&archive, to)?;
+    Ok(shares)
 }
 
 /// Every module once, behind those that it depends on.

@@ -197,7 +197,16 @@ impl Bench {
     ) -> Result<impl Fn(&Set) -> Settings + '_> {
         let host = &self.options.host;
         let tools = host.host.tools(Some(events))?;
-        let (kernel, host_kernel) = host.kernels.ensure(events)?;
+        let (kernel, host_kernel) = host.kernels.ensure(None, events)?;
+        let workloads = self.sets.iter().flat_map(|set| &set.plan.workloads);
+        if kernel.root_disk.is_some() && workloads.into_iter().any(|one| one.program.is_some()) {
+            return Err(usage(format!(
+                "guests with kernel {name} cannot run this machine's programs: without 9p they do \
+                 not see its files\n\
+                 hint: name a kernel that has 9p, such as --kernel debian:6.12",
+                name = host.kernels.kernel
+            )));
+        }
         let prepared = Arc::new(prepared);
         Ok(move |set: &Set| {
             let output = self.file_of(set);

@@ -94,7 +94,7 @@ impl Options {
 
     fn settings(&self, output: PathBuf, started: String, events: Events) -> Result<Settings> {
         let tools = Tools::find(events)?;
-        let (kernel, host_kernel) = self.kernels.ensure(events)?;
+        let (kernel, host_kernel) = self.kernels.ensure(None, events)?;
         events(Step::ResultsGoTo { output: &output }.into());
         let set = Set {
             plan: Plan::new(self.size.vcpus, self.subjects()?, [self.workload.clone()], 1, 1),

@@ -72,6 +72,13 @@ pub fn run(options: Options) -> Result<ExitCode> {
                 errln!("error: {error}\nhint: give it more time with --timeout");
                 Ok(ExitCode::from(TIME_LIMIT))
             }
+            Some(Failure::NotStarted(_)) if plan.guest.has_own_root() => {
+                errln!(
+                    "error: {error}\n\
+                     hint: the guest has the commands of a system of its own, not this machine's"
+                );
+                Ok(ExitCode::from(NO_SUCH_COMMAND))
+            }
             _ => Err(error),
         },
         code => code,

@@ -5,10 +5,13 @@ use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
 use paratick_bench::Kernel;
-use paratick_build::kernel::{
-    self,
-    debian::{self, Name, Stock},
-    lacks, Changes, Extra, KernelImage, Variant, DEFAULT_BASE,
+use paratick_build::{
+    kernel::{
+        self,
+        debian::{self, Name, Stock},
+        lacks, Changes, Extra, KernelImage, Variant, DEFAULT_BASE,
+    },
+    root::{self, System},
 };
 use paratick_core::{disk_device::DiskDevice, event::Events, mode::Mode};
 use std::{
@@ -74,21 +77,30 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// The guests' and the host's, built where they must be.
-    pub fn ensure(&self, events: Events) -> Result<(Kernel, Kernel)> {
-        self.both(|name| name.ensure(events))
+    /// The guests' and the host's, built where they must be; `system` is what the guests boot, if
+    /// not the machine's files.
+    pub fn ensure(&self, system: Option<&System>, events: Events) -> Result<(Kernel, Kernel)> {
+        let (mut guests, host) = self.both(|name| name.ensure(events))?;
+        if !debian::shares_files(&guests.image) {
+            guests.root_disk = Some(root::disk(system, events)?);
+        }
+        Ok((guests, host))
     }
 
     /// The same for a dry run: nothing is built.
-    pub fn built(&self, events: Events) -> Result<(Kernel, Kernel)> {
-        self.both(|name| match name.built(events)? {
+    pub fn built(&self, system: Option<&System>, events: Events) -> Result<(Kernel, Kernel)> {
+        let (mut guests, host) = self.both(|name| match name.built(events)? {
             Some(kernel) => Ok(kernel),
             None => Err(usage(format!(
                 "a dry run builds no kernel, and {name} is not built\n\
                  hint: {}, once; or name a bzImage",
                 name.how()
             ))),
-        })
+        })?;
+        if !debian::shares_files(&guests.image) {
+            guests.root_disk = Some(root::built_disk(system)?);
+        }
+        Ok((guests, host))
     }
 
     fn both(
@@ -96,10 +108,17 @@ impl Kernels {
         mut find: impl FnMut(&KernelName) -> Result<Kernel>,
     ) -> Result<(Kernel, Kernel)> {
         let guests = find(&self.kernel)?;
-        let host = match &self.host_kernel {
-            Some(name) if *name != self.kernel => find(name)?,
-            _ => guests.clone(),
+        let (host, name) = match &self.host_kernel {
+            Some(name) if *name != self.kernel => (find(name)?, name),
+            _ => (guests.clone(), &self.kernel),
         };
+        if !debian::shares_files(&host.image) {
+            return Err(usage(format!(
+                "kernel {name} cannot be the host's: it has no 9p, over which hosts have their \
+                 files\n\
+                 hint: name another, such as --host-kernel {DEFAULT_BASE}"
+            )));
+        }
         Ok((guests, host))
     }
 }
@@ -301,12 +320,17 @@ fn taken(image: &Path) -> Result<Kernel> {
             config.display()
         )));
     }
-    Ok(Kernel { config, image: image.into(), patches: None })
+    Ok(Kernel { config, image: image.into(), patches: None, root_disk: None })
 }
 
 /// One of the cache.
 fn kept(image: KernelImage) -> Kernel {
-    Kernel { image: image.bzimage, config: Some(image.config), patches: image.patches }
+    Kernel {
+        image: image.bzimage,
+        config: Some(image.config),
+        patches: image.patches,
+        root_disk: None,
+    }
 }
 
 /// The configuration of an image, where it lies as the kernel's build or Debian's packages leave
@@ -354,7 +378,7 @@ mod tests {
         assert_eq!(debian, KernelName::Debian(Stock::Named(Name::Series("6.12".into()))));
         assert!(debian.lacks("halt-until") && debian.to_string() == "debian:6.12");
         assert_eq!("6.12-debian".parse().as_ref(), Ok(&debian));
-        for name in ["debian:6.12-rt", "debian:", "linux-image-6.12.deb"] {
+        for name in ["debian:6.12-x", "debian:", "linux-image-6.12.deb"] {
             assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));
         }
         for name in ["6.12-hz", "6.12-hz1000-net", "6.12-net-nvme", "6.12-NET", "6.12-net-net", ""]

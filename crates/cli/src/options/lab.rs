@@ -172,10 +172,10 @@ impl LabOptions {
         let backend = self.host.host;
         let kernels = self.host.kernels.for_disk(self.disk.disk_device)?;
         let (tools, (kernel, host_kernel)) = if self.dry_run {
-            let kernels = kernels.built(events)?;
+            let kernels = kernels.built(self.root.as_ref(), events)?;
             (backend.tools(None)?, kernels)
         } else {
-            (backend.tools(Some(&mut *events))?, kernels.ensure(events)?)
+            (backend.tools(Some(&mut *events))?, kernels.ensure(self.root.as_ref(), events)?)
         };
         let (vcpus, memory) = (self.size.vcpus, self.memory.memory.unwrap_or(MEMORY));
         let mut host = HostSpec::for_guests(backend, host_kernel.image, vcpus, memory);
@@ -189,6 +189,7 @@ impl LabOptions {
         host.keep = self.keep;
         host.console = self.verbose.then(console);
         let mut guest = GuestConfig::new(kernel.image, vcpus, memory, self.mode);
+        guest.root_disk = kernel.root_disk;
         guest.cpu = self.cpu.clone();
         guest.append = self.append.clone();
         guest.machine = self.machine;

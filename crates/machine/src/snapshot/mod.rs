@@ -42,13 +42,17 @@ const FORMAT: &str = "snapshot 1";
 pub fn obstacle(spec: &HostSpec, guest: Option<&GuestConfig>) -> Option<&'static str> {
     if !spec.backend.keeps() || spec.emulation.accel.resolve() != Accel::Tcg {
         Some("only the lab's emulated hosts can be kept")
-    } else if !spec.disks.is_empty() || guest.is_some_and(|guest| guest.disk.is_some()) {
+    } else if !spec.disks.is_empty() || guest.is_some_and(has_disk) {
         Some("disks are not kept")
     } else if spec.emulation.stall.is_some() {
         Some("when the next stall is due is not kept")
     } else {
         None
     }
+}
+
+fn has_disk(guest: &GuestConfig) -> bool {
+    guest.disk.is_some() || guest.root_disk.is_some()
 }
 
 /// How long a host that was kept may take to answer; it takes less than a second.

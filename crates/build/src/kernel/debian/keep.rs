@@ -12,8 +12,8 @@ use std::{
 };
 
 /// Unpacks the packages into `stage` and writes what is kept of them into `to`; the kernel's
-/// release.
-pub(super) fn keep(debs: &[PathBuf], stage: &Path, to: &Path) -> Result<String> {
+/// release, and whether it can share files.
+pub(super) fn keep(debs: &[PathBuf], stage: &Path, to: &Path) -> Result<(String, bool)> {
     let tree = stage.join("tree");
     for deb in debs {
         run::output(Command::new("dpkg-deb").arg("-x").arg(deb).arg(&tree))?;
@@ -22,8 +22,8 @@ pub(super) fn keep(debs: &[PathBuf], stage: &Path, to: &Path) -> Result<String> 
     fs_err::create_dir_all(to)?;
     fs_err::copy(&found.image, to.join("bzImage"))?;
     fs_err::copy(&found.config, to.join("config"))?;
-    modules::archive(&found.modules, &to.join(MODULES))?;
-    Ok(found.release)
+    let shares = modules::archive(&found.modules, &to.join(MODULES))?;
+    Ok((found.release, shares))
 }
 
 /// The parts of a kernel in a tree of unpacked packages.

@@ -39,11 +39,25 @@ struct Info {
     release: String,
     package: String,
     package_version: String,
+    /// Whether it has 9p.  Of those that were kept before this was told, each has.
+    #[serde(default = "yes")]
+    shares: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Whether it is a distribution's kernel, with modules of its own.
 pub fn is_stock(bzimage: &Path) -> bool {
     modules_of(bzimage).is_some()
+}
+
+/// Whether hosts and guests with this image can see the machine's files, as with all of the lab's;
+/// else their root has to be on a disk.
+pub fn shares_files(bzimage: &Path) -> bool {
+    // Of an image of the user's, its configuration was asked.
+    bzimage.parent().and_then(|dir| info_of(dir).ok()).is_none_or(|info| info.shares)
 }
 
 /// What a host with this image is told in addition.
@@ -97,9 +111,9 @@ pub fn ensure(stock: &Stock, events: Events) -> Result<KernelImage> {
     let dir = dir_of(&key)?;
     fs_err::create_dir_all(dir.parent().context("in the cache")?)?;
     build_into(&dir, |part| {
-        let release = keep::keep(&debs, stage.path(), part)
+        let (release, shares) = keep::keep(&debs, stage.path(), part)
             .with_context(|| format!("cannot take a kernel from {package}"))?;
-        let info = Info { release, package, package_version: version };
+        let info = Info { release, package, package_version: version, shares };
         fs_err::write(part.join("info.json"), serde_json::to_string_pretty(&info)? + "\n")?;
         Ok(())
     })?;

@@ -14,6 +14,8 @@ pub(super) const IMAGE: &str = "linux-image-";
 /// … or with the kernel that such a package only depends on, since Linux 6.19.
 const BINARY: &str = "linux-binary-";
 const ARCH: &str = "amd64";
+/// Other kernels of the same series.
+const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 /// What the names of all but packages' files begin with.
 pub const PREFIX: &str = "debian:";
 
@@ -28,7 +30,8 @@ pub enum Stock {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// The newest of a series, such as `6.1`, or the one that this project's series are made for.
+    /// The newest of a series, such as `6.1`, or the one that this project's series are made for;
+    /// with a flavour, such as `6.1-cloud`.
     Series(String),
     /// What comes with this package, `linux-image-…`.
     Package(String),
@@ -44,17 +47,24 @@ impl FromStr for Name {
         if let Some(release) = release.filter(|release| begins_with_number(release)) {
             return Ok(Name::Package(format!("{IMAGE}{release}")));
         }
-        let numbers: Vec<&str> = name.split('.').collect();
+        let (series, flavour) = parts(name);
+        let numbers: Vec<&str> = series.split('.').collect();
         let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
-        match numbers.len() == 2 && numbers.iter().all(is_number) {
+        let is_known = flavour.is_none_or(|flavour| FLAVOURS.contains(&flavour));
+        match is_known && numbers.len() == 2 && numbers.iter().all(is_number) {
             true => Ok(Name::Series(name.into())),
             false => Err(format!(
                 "no series and no package with a kernel of Debian's\n\
-                 hint: name a series, such as {PREFIX}6.12, or a package, such as \
-                 {PREFIX}{IMAGE}6.1.0-56-{ARCH}"
+                 hint: name a series, such as {PREFIX}6.12, a flavour of one, such as \
+                 {PREFIX}6.12-cloud, or a package, such as {PREFIX}{IMAGE}6.1.0-56-{ARCH}"
             )),
         }
     }
+}
+
+/// A series' name and its flavour.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    name.split_once('-').map_or((name, None), |(series, flavour)| (series, Some(flavour)))
 }
 
 impl fmt::Display for Stock {
@@ -72,7 +82,8 @@ pub(super) struct Wanted {
     pub prefix: String,
     /// The one that this project's series are made for, or the only one that will do.
     pub settled: Option<String>,
-    is_series: bool,
+    /// What the names of all packages in question end in; none where one is named.
+    ending: Option<String>,
 }
 
 impl Wanted {
@@ -81,10 +92,10 @@ impl Wanted {
             Name::Series(series) => series,
             Name::Package(name) => {
                 let settled = Some(name.clone());
-                return Ok(Wanted { prefix: name.clone(), settled, is_series: false });
+                return Ok(Wanted { prefix: name.clone(), settled, ending: None });
             }
         };
-        let tested = Base::load(series).ok().map(|base| base.version);
+        let tested = Base::load(parts(series).0).ok().map(|base| base.version);
         let release = fs_err::read_to_string("/etc/os-release")?;
         let debian = release.lines().find_map(|line| line.strip_prefix("VERSION_ID="));
         let debian = debian.unwrap_or("12").trim_matches('"');
@@ -94,10 +105,13 @@ impl Wanted {
     /// `tested` is a version as `6.12.117-1~deb12u1`, and `debian` this machine's.
     fn series(series: &str, tested: Option<&str>, debian: &str) -> Wanted {
         let upstream = |version: &str| version.split('-').next().unwrap_or(version).to_owned();
+        let (series, flavour) = parts(series);
+        let ending = flavour.map_or(String::new(), |flavour| format!("-{flavour}"));
+        let ending = format!("{ending}-{ARCH}");
         Wanted {
             prefix: format!("{IMAGE}{series}."),
-            settled: tested.map(|it| format!("{IMAGE}{}+deb{debian}-{ARCH}", upstream(it))),
-            is_series: true,
+            settled: tested.map(|it| format!("{IMAGE}{}+deb{debian}{ending}", upstream(it))),
+            ending: Some(ending),
         }
     }
 
@@ -105,7 +119,7 @@ impl Wanted {
     pub fn take(&self, packages: &[String]) -> Option<String> {
         let settled = packages.iter().find(|package| Some(*package) == self.settled.as_ref());
         let newest = || {
-            let all = packages.iter().filter(|package| self.is_series && self.is_one(package));
+            let all = packages.iter().filter(|package| self.is_one(package));
             // Their releases are in the order of Debian's versions.
             let release = |package: &str| package.strip_prefix(IMAGE).unwrap_or(package).to_owned();
             all.max_by(|a, b| apt::order(&release(a), &release(b)))
@@ -113,11 +127,12 @@ impl Wanted {
         settled.or_else(newest).cloned()
     }
 
-    /// A kernel of the series without another flavour: its release goes on with `117+deb12`, or
+    /// A kernel of the series and no other flavour: its release goes on with `117+deb12`, or
     /// with `0-56` where Debian counts by itself.
     fn is_one(&self, package: &str) -> bool {
+        let Some(ending) = &self.ending else { return false };
         let rest = package.strip_prefix(&self.prefix);
-        let rest = rest.and_then(|rest| rest.strip_suffix(ARCH)?.strip_suffix('-'));
+        let rest = rest.and_then(|rest| rest.strip_suffix(ending));
         rest.is_some_and(|rest| {
             rest.split('-').all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
         })
@@ -158,7 +173,7 @@ mod tests {
             format!("linux-binary-{cloud}").parse(),
             package(&format!("linux-image-{cloud}"))
         );
-        for wrong in ["", "6", "6.", "6.12.117", "linux-image-amd64", "bookworm", "6.1-rt"] {
+        for wrong in ["", "6", "6.", "6.12.117", "linux-image-amd64", "bookworm", "6.1-x", "6-rt"] {
             let error = wrong.parse::<Name>().unwrap_err();
             assert!(error.contains("hint: "), "{wrong}: {error}");
         }
@@ -180,6 +195,12 @@ mod tests {
         there.push(named("6.12.117+deb12"));
         assert_eq!(wanted.take(&there), Some(named("6.12.117+deb12")));
         assert_eq!(wanted.take(&there[2..5]), None);
+        for (series, taken) in [("6.12-cloud", &there[3]), ("6.12-rt", &there[2])] {
+            let wanted = Wanted::series(series, Some("6.12.117-1~deb12u1"), "12");
+            assert_eq!(wanted.take(&there).as_ref(), Some(taken));
+            let flavour = series.split_once('-').unwrap().1;
+            assert_eq!(wanted.settled, Some(named(&format!("6.12.117+deb12-{flavour}"))));
+        }
     }
 
     #[test]
