@@ -21,30 +21,68 @@ use std::{
 };
 use tempfile::TempDir;
 
-const INCLUDED: &str = "--include=systemd-sysv,dbus,libpam-systemd,linux-image-amd64,\
-    initramfs-tools,busybox-static,xz-utils,iputils-ping,iproute2,curl,libvirt-daemon-system,\
-    libvirt-clients,qemu-system-x86";
-const UNIT: &str = "[Unit]
-After=multi-user.target
-SuccessAction=poweroff-force
-FailureAction=poweroff-force
-[Service]
-Type=oneshot
-StandardOutput=file:/dev/ttyS1
-StandardError=journal+console
-ExecStart=/bin/sh /packages/host.sh
-[Install]
-WantedBy=default.target
-";
+const INCLUDED: &str = "systemd-sysv,dbus,libpam-systemd,initramfs-tools,busybox-static,xz-utils,\
+    iputils-ping,iproute2,curl,libvirt-daemon-system,libvirt-clients,qemu-system-x86";
 const NAME: &str = "web-1";
 const UUID: &str = "5b8e4c2e-6f43-4ac0-9d9e-3f9d5d1a7c11";
 /// On a machine that is busy with other things; an idle one needs a quarter.
 const LIMIT: Duration = Duration::from_secs(2400);
 
-/// A disk with a system of this release, the packages and the script; and its kernel and first
-/// root.
-fn system(folder: &Path, suite: &str) -> [PathBuf; 3] {
-    let (top, shown, root) = (top(), folder.join("packages"), folder.join("root"));
+/// A whole system on a disk, that runs a script and powers off; with its kernel and first root.
+pub struct System {
+    pub disk: PathBuf,
+    kernel: PathBuf,
+    first: PathBuf,
+}
+
+impl System {
+    /// Of this release, with these packages beside what it takes to run VMs, and with what is in
+    /// the folder `shown`, as /packages: `script` is there, and systemd does `after` with success.
+    pub fn make(
+        [folder, shown]: [&Path; 2],
+        suite: &str,
+        [packages, script, after]: [&str; 3],
+        hooks: &[&str],
+    ) -> System {
+        let root = folder.join("root");
+        let unit = folder.join("paratick-test.service");
+        let text = format!(
+            "[Unit]\nAfter=multi-user.target\nSuccessAction={after}\n\
+             FailureAction=poweroff-force\n[Service]\nType=oneshot\n\
+             StandardOutput=file:/dev/ttyS1\nStandardError=journal+console\n\
+             ExecStart=/bin/sh /packages/{script}\n[Install]\nWantedBy=default.target\n"
+        );
+        fs::write(&unit, text).unwrap();
+        let enabled = [
+            format!("copy-in {} /", shown.display()),
+            format!("copy-in {} /etc/systemd/system", unit.display()),
+            "chroot \"$1\" systemctl --quiet enable paratick-test.service".into(),
+        ];
+        let hooks = enabled.iter().map(String::as_str).chain(hooks.iter().copied());
+        run(Command::new("mmdebstrap")
+            .args(["--quiet", "--mode=root", "--variant=important"])
+            .arg(format!("--include={INCLUDED}{packages}"))
+            .args(hooks.map(|hook| format!("--customize-hook={hook}")))
+            .arg(suite)
+            .arg(&root)
+            .arg(format!("deb http://deb.debian.org/debian {suite} main")));
+        let [kernel, first] = ["vmlinuz-", "initrd.img-"].map(|name| {
+            let boot = fs::read_dir(root.join("boot")).unwrap().map(|entry| entry.unwrap().path());
+            let is = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().starts_with(name);
+            let to = folder.join(name);
+            fs::copy(boot.into_iter().find(is).expect(name), &to).unwrap();
+            to
+        });
+        let disk = folder.join("disk");
+        run(Command::new("mke2fs").args(["-q", "-t", "ext4", "-d"]).args([&root, &disk]).arg("4G"));
+        fs::remove_dir_all(&root).unwrap();
+        System { disk, kernel, first }
+    }
+}
+
+/// One that looks at what libvirt has started.
+fn observer(folder: &Path, suite: &str) -> System {
+    let (top, shown) = (top(), folder.join("packages"));
     fs::create_dir(&shown).unwrap();
     let from = top.join("tests/packages/host");
     for file in packages(&top).into_iter().chain(["host.sh", "init"].map(|name| from.join(name))) {
@@ -55,35 +93,15 @@ fn system(folder: &Path, suite: &str) -> [PathBuf; 3] {
     run(Command::new("as").arg("--32").arg("-o").arg(&object).arg(source));
     let link = ["-m", "elf_i386", "-n", "-Ttext", "0x100000", "-o"];
     run(Command::new("ld").args(link).arg(&guest).arg(&object));
-    let unit = folder.join("paratick-test.service");
-    fs::write(&unit, UNIT).unwrap();
-    let hooks = [
-        format!("copy-in {} /", shown.display()),
-        format!("copy-in {} /etc/systemd/system", unit.display()),
-        "chroot \"$1\" systemctl --quiet enable paratick-test.service".into(),
-    ];
-    run(Command::new("mmdebstrap")
-        .args(["--quiet", "--mode=root", "--variant=important", INCLUDED])
-        .args(hooks.map(|hook| format!("--customize-hook={hook}")))
-        .arg(suite)
-        .arg(&root)
-        .arg(format!("deb http://deb.debian.org/debian {suite} main")));
-    let [kernel, first] = ["vmlinuz", "initrd.img"].map(|name| {
-        // Relative, as Debian makes them.
-        let to = folder.join(name);
-        fs::copy(root.join(fs::read_link(root.join(name)).unwrap()), &to).unwrap();
-        to
-    });
-    let disk = folder.join("disk");
-    run(Command::new("mke2fs").args(["-q", "-t", "ext4", "-d"]).arg(&root).arg(&disk).arg("4G"));
-    fs::remove_dir_all(&root).unwrap();
-    [disk, kernel, first]
+    let words = [",linux-image-amd64", "host.sh", "poweroff-force"];
+    System::make([folder, &shown], suite, words, &[])
 }
 
 /// What the script says until the system powers off, by its notes.
-fn said(folder: &Path, [disk, kernel, first]: [PathBuf; 3]) -> BTreeMap<String, String> {
+pub fn said(folder: &Path, system: &System) -> BTreeMap<String, String> {
+    let System { disk, kernel, first } = system;
     let tools = Tools::find(&mut |_| {}).unwrap();
-    let spec = HostSpec::for_guests(EMULATED, &kernel, 0, Size::mib(1024));
+    let spec = HostSpec::for_guests(EMULATED, kernel, 0, Size::mib(1024));
     let mut line = spec.command_line(&tools, folder).unwrap();
     let parameters = place(&line, "-append");
     // Not the lab's root, which is this machine's.
@@ -155,7 +173,7 @@ fn rows<'a>(report: &'a Value, of: &str) -> &'a [Value] {
 
 fn operate(suite: &str) {
     let folder = TempDir::new().unwrap();
-    let said = said(folder.path(), system(folder.path(), suite));
+    let said = said(folder.path(), &observer(folder.path(), suite));
     for (note, said) in &said {
         println!("= {note}\n{said}");
     }

@@ -3,6 +3,7 @@
 //! minutes, and packages that nothing else needs: `scripts/tests packages` runs them.
 
 mod host;
+mod kernel;
 
 use std::{
     fs,

@@ -4,14 +4,14 @@
 
 use crate::{
     apt::{Apt, Kind},
-    emulator::recipe::{Inputs, Patch, VERSION},
+    emulator::recipe::{Inputs, Patch, Recipe, VERSION},
     kernel::{
         make, run,
         source::{build_into, lock, Lock},
     },
     progress::{Event, Events, Step, Warning},
 };
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -22,6 +22,9 @@ use std::{
 
 /// Variables that configure or the compiler would take from the environment.
 const FOREIGN: &str = "AR CC CFLAGS CPPFLAGS CXX CXXFLAGS LD LDFLAGS MAKEFLAGS PKG_CONFIG_PATH";
+
+/// The release whose QEMU the patches are for; later ones have another.
+const SUITE: &str = "bookworm";
 
 /// Where QEMU looks for the devices that `--with-devices-x86_64=lab` names.
 const DEVICES: &str = "src/configs/devices/x86_64-softmmu/lab.mak";
@@ -47,13 +50,7 @@ impl Work {
             (recipe.version.clone(), tested)
         } else {
             events(Step::FetchingEmulator.into());
-            let apt = Apt::new(&home.join("apt"), Kind::Sources, None)?.context(
-                "no Debian archive in /etc/apt that could have QEMU's source\n\
-                 hint: the lab's emulator is built from Debian's source package; on another system \
-                 set PARATICK_QEMU to a QEMU with emulator/patches applied",
-            )?;
-            apt.update()?;
-            let version = apt.choose(&recipe.source, &recipe.version, &recipe.series)?;
+            let (apt, version) = find_source(&home, recipe)?;
             if version != recipe.version {
                 let (version, tested) = (&version, &recipe.version);
                 events(Warning::EmulatorNotTested { version, tested }.into());
@@ -148,6 +145,24 @@ impl Work {
             }
         })
     }
+}
+
+/// Where the source is, and of which version: in what the machine's release has, or in another's.
+fn find_source(home: &Path, recipe: &Recipe) -> Result<(Apt, String)> {
+    let mut failed = anyhow!(
+        "no Debian archive in /etc/apt that could have QEMU's source\n\
+         hint: the lab's emulator is built from Debian's source package; on another system set \
+         PARATICK_QEMU to a QEMU with emulator/patches applied"
+    );
+    for (folder, suite) in [("apt", None), (SUITE, Some(SUITE))] {
+        let Some(apt) = Apt::new(&home.join(folder), Kind::Sources, suite)? else { continue };
+        apt.update()?;
+        match apt.choose(&recipe.source, &recipe.version, &recipe.series) {
+            Ok(version) => return Ok((apt, version)),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// A folder's name must not have the colon of an epoch in it: make and PATH would trip over it.
