@@ -108,9 +108,10 @@ pub struct OwnPrograms {
 }
 
 pub fn sequential(options: Sequential) -> Result<ExitCode> {
-    let programs = options.programs.workloads(None)?;
+    let (programs, needs) = options.programs.workloads(None)?;
     let set = sets::sequential(programs, options.programs.scale.get());
     let mut bench = Bench::new(options.common, "sequential", vec![set], Written::File)?;
+    requirements::check(needs)?;
     bench.prepare_limit = options.programs.own.prepare_limit;
     bench.run()
 }
@@ -118,7 +119,8 @@ pub fn sequential(options: Sequential) -> Result<ExitCode> {
 pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     once(&options.sizes, "size", "--sizes")?;
     let set = |size: &GuestSize| {
-        let programs = options.programs.workloads(Some(size.0))?;
+        let (programs, needs) = options.programs.workloads(Some(size.0))?;
+        requirements::check(needs)?;
         Ok(sets::multithreaded(*size, programs, options.programs.scale.get()))
     };
     let all = options.sizes.iter().map(set).collect::<Result<_>>()?;
@@ -150,13 +152,14 @@ pub fn io(mut options: Io) -> Result<ExitCode> {
     }
     let host = &mut options.common.host;
     host.kernels = host.kernels.for_disk(device)?;
-    requirements::check([programs::io_package(), programs::TRACER])?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let mut set = sets::io(tests, disk, options.scale.get());
     set.plan.disk_latency_ns = options.disk_latency.map(|latency| latency.0);
     set.plan.disk_device = device;
     set.parallel_clock = options.parallel_clock;
-    Bench::new(options.common, "io", vec![set], Written::File)?.run()
+    let bench = Bench::new(options.common, "io", vec![set], Written::File)?;
+    requirements::check([programs::io_package(), programs::TRACER])?;
+    bench.run()
 }
 
 pub fn network(mut options: Network) -> Result<ExitCode> {
@@ -174,11 +177,12 @@ pub fn network(mut options: Network) -> Result<ExitCode> {
     let wanted =
         |test: &&NetworkSpec| options.tests.is_empty() || options.tests.contains(&test.name);
     let tests: Vec<_> = all.iter().filter(wanted).collect();
-    let packages = tests.iter().flat_map(|test| &test.packages).map(String::as_str);
-    requirements::check(packages.chain([programs::TRACER]))?;
+    let packages: Vec<&String> = tests.iter().flat_map(|test| &test.packages).collect();
     let tests = tests.into_iter().map(NetworkSpec::planned).collect();
     let set = sets::network(tests, options.network, options.scale.get());
-    Bench::new(options.common, "network", vec![set], Written::File)?.run()
+    let bench = Bench::new(options.common, "network", vec![set], Written::File)?;
+    requirements::check(packages.into_iter().map(String::as_str).chain([programs::TRACER]))?;
+    bench.run()
 }
 
 /// Longer than any disk's, and a run ends all the same.
@@ -193,8 +197,9 @@ fn latency(text: &str) -> std::result::Result<Nanos, String> {
 }
 
 impl Programs {
-    /// The programs to run, with so many threads; none: sequentially.  They must be installed.
-    fn workloads(&self, threads: Option<u32>) -> Result<Vec<PlannedWorkload>> {
+    /// The programs to run, with so many threads; none: sequentially.  And the packages that must
+    /// be installed for that.
+    fn workloads(&self, threads: Option<u32>) -> Result<(Vec<PlannedWorkload>, Vec<&'static str>)> {
         let kernels = match threads {
             Some(_) => programs::kernels(),
             None => &[],
@@ -212,13 +217,13 @@ impl Programs {
         let packages = chosen.iter().flat_map(|program| &program.packages);
         let packages = packages.map(String::as_str);
         let tracer = (!none || self.own.are_prepared()).then_some(programs::TRACER);
-        requirements::check(packages.chain(tracer))?;
+        let needs = packages.chain(tracer).collect();
         let mut workloads: Vec<_> =
             chosen.into_iter().map(|program| program.planned(threads)).collect();
         let kernels = kernels.iter().filter(|kernel| wanted(&kernel.name));
         workloads.extend(kernels.map(KernelSpec::planned));
         workloads.extend(self.own.planned(threads.unwrap_or(1), &names)?);
-        Ok(workloads)
+        Ok((workloads, needs))
     }
 }
 

@@ -20,7 +20,7 @@ fn timers_are_told_apart_by_their_functions_in_the_order_of_the_header() {
 
 #[test]
 fn the_layouts_are_those_of_the_c_header() {
-    assert_eq!(size_of::<Thread>(), 48);
+    assert_eq!(size_of::<Thread>(), 56);
     assert_eq!(size_of::<Window>(), 32);
     assert_eq!(size_of::<Key>(), 24);
     assert_eq!((MAX_WINDOWS, STATE_WINDOWS, STATE_LOST), (4096, 0, 2));
