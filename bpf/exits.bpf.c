@@ -162,8 +162,12 @@ int kvm_exit(void *ctx)
 	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
 	struct vm *vm;
 
-	if (thread && thread->window)
-		settle(thread);
+	if (thread) {
+		/* From here on a handler that interrupts this one settles nothing. */
+		*(volatile __u32 *)&thread->in_guest = 0;
+		if (*(volatile __u32 *)&thread->window)
+			settle(thread);
+	}
 	if (!thread || thread->tgid != tgid)
 		thread = meet(ctx, pid, tgid);
 	if (!thread) {
@@ -179,7 +183,6 @@ int kvm_exit(void *ctx)
 		note_late_exit(thread, field_u32(ctx, exit_reason_at), ctx, thread->early);
 	else if (open)
 		note_exit(thread, field_u32(ctx, exit_reason_at), ctx);
-	thread->in_guest = 0;
 	thread->early = 0;
 	return RECORD_TOO;
 }
