@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is each exit of an idle guest charged to what caused it?
 
-use crate::support::{base_kernel, compile, host_spec, kernel, pair, row_of, PATIENCE};
+use crate::support::{base_kernel, compile, host_spec, kernel, pair, row_of, stock, PATIENCE};
 use paratick_bench::{
     noise::Sides,
     wakeups::{record, Load},
@@ -159,7 +159,7 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
         found
     };
     let now = found("tickless", &[], &[]);
-    let told: Vec<Knob> = advice(&now.rounds).into_iter().map(|one| one.knob).collect();
+    let told: Vec<Knob> = advice(&now.woken, &now.rounds).into_iter().map(|one| one.knob).collect();
     assert!(knobs.iter().all(|knob| told.contains(knob)), "{told:?}");
     let without = found("tickless", &["tsc=nowatchdog"], &knobs);
     let [before, after] = [&now, &without].map(of_both);
@@ -175,6 +175,31 @@ fn what_settings_end_and_a_mode_saves_is_predicted() {
     println!("{trial:?}; counted {counted}, and {ticks} for the host's ticks");
     assert!(counted * 2 < trial.exits, "{trial:?}");
     assert_close((trial.exits - predicted) as f64, trial.exits - counted, 0.15);
+}
+
+/// Debian's 7.3 has DAMON_STAT on by default: much of what an idle guest has is its thread's, which
+/// looks less and less often.
+#[test]
+fn damon_s_statistics_are_found_and_end_as_predicted() {
+    const DAMON_STAT: &str = "damon_stat.enabled=N";
+    let knob: Knob = format!("boot:{DAMON_STAT}").parse().unwrap();
+    let stock = stock("7.3").bzimage;
+    let found = |append: &[&str]| {
+        let (host, guest) = pair(host_spec(kernel(), 1, &[]), stock.clone(), 1, "tickless", append);
+        let found = recorded_with(&host, &guest, Load::default(), LONG);
+        guest.shutdown().unwrap();
+        found
+    };
+    let now = found(&[]);
+    let told = advice(&now.woken, &now.rounds);
+    assert_eq!(told.iter().find(|one| one.knob.mode().is_none()).unwrap().knob, knob, "{told:?}");
+    let trial = Trial::predict(&now.woken, &now.rounds, std::slice::from_ref(&knob));
+    let with = found(&[DAMON_STAT]);
+    let (predicted, counted) = (trial.predicted_exits.unwrap(), with.sums.all_exits());
+    println!("{trial:?}; counted {counted}");
+    assert!(predicted * 4 < trial.exits * 3, "{trial:?}");
+    assert_close(predicted as f64, counted, 0.2);
+    assert!(advice(&with.woken, &with.rounds).iter().all(|one| one.knob != knob));
 }
 
 /// The lab's sampler, every 46 ms on each CPU, is made deferrable, and rounded to full seconds.

@@ -67,7 +67,7 @@ impl Report<'_> {
             lateness: lateness([guest]),
             saving: slack.map(|slack| with_slack(guest, &rounds, slack)),
             counted: None,
-            advice: advice(&rounds),
+            advice: advice(guest, &rounds),
             trial: (!knobs.is_empty()).then(|| Trial::predict(guest, &rounds, knobs)),
             rounds,
             absences: &[],

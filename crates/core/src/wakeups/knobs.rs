@@ -12,7 +12,7 @@ use crate::{
     mode::{Mode, TickMode},
 };
 use serde::{Deserialize, Serialize};
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 /// A setting of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -136,7 +136,13 @@ struct Known {
     price: &'static str,
 }
 
-const KNOWN: [Known; 3] = [
+const KNOWN: [Known; 4] = [
+    Known {
+        knob: DAMON_STAT,
+        function: None,
+        process: Some("kdamond"),
+        price: "how warm the memory is, is not told",
+    },
     Known {
         knob: "boot:tsc=nowatchdog",
         function: Some("clocksource_watchdog"),
@@ -157,6 +163,9 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
+/// Since Linux 6.17, and on by default in some distributions.
+const DAMON_STAT: &str = "boot:damon_stat.enabled=N";
+
 impl Known {
     fn ends(&self, timer: &Timer) -> bool {
         let process = timer.process.as_ref().map_or("", |process| &process.name);
@@ -174,11 +183,21 @@ pub struct Advice {
     pub price: &'static str,
 }
 
+/// Whether DAMON_STAT is on, and nothing else of DAMON's: whose `kdamond` it is, none of them says.
+fn is_only_damon(guest: &GuestWakeups, rounds: &[Round]) -> bool {
+    let timers = rounds.iter().flat_map(|round| &round.timers);
+    let names = timers.filter_map(|timer| Some(timer.process.as_ref()?.name.as_str()));
+    let kdamonds: BTreeSet<&str> = names.filter(|name| name.starts_with("kdamond")).collect();
+    guest.damon_stat && kdamonds.len() == 1
+}
+
 /// The settings that are known to end something that was recorded, the best first.
-pub fn advice(rounds: &[Round]) -> Vec<Advice> {
+pub fn advice(guest: &GuestWakeups, rounds: &[Round]) -> Vec<Advice> {
     let now = exits(rounds);
     let mode = Knob::Mode(TickMode::Paratick.plain());
-    let known = KNOWN.iter().map(|known| (known.knob.parse().expect("a setting"), known.price));
+    let is_only_damon = is_only_damon(guest, rounds);
+    let known = KNOWN.iter().filter(|known| known.knob != DAMON_STAT || is_only_damon);
+    let known = known.map(|known| (known.knob.parse().expect("a setting"), known.price));
     let mut advice: Vec<Advice> = known
         .chain([(mode, "guest and host need the series")])
         .filter_map(|(knob, price)| {
@@ -260,7 +279,10 @@ fn left_by(rounds: &[Round], knobs: &[Knob]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::recording::Process, *};
+    use super::{
+        super::{recording::Process, tests::guest},
+        *,
+    };
     use proptest::prelude::*;
 
     fn timer(function: &str, process: Option<&str>, class: Class) -> Timer {
@@ -341,11 +363,28 @@ mod tests {
 
     #[test]
     fn the_best_advice_comes_first_and_none_that_saves_nothing() {
-        let advice = advice(&watched());
+        let advice = advice(&guest([]), &watched());
         let told: Vec<(String, u64)> =
             advice.iter().map(|one| (one.knob.to_string(), one.saves_exits)).collect();
         let wanted = [("mode:paratick", 13), ("boot:tsc=nowatchdog", 9)];
         assert_eq!(told, wanted.map(|(knob, saves)| (knob.to_string(), saves)));
+    }
+
+    /// A thread says nothing of who began it.
+    #[test]
+    fn damon_s_statistics_are_advised_against_only_where_nothing_else_of_damon_s_is_on() {
+        let of = |name: &str| timer("process_timeout", Some(name), Class::Hard);
+        let rounds = |names: &[&str]| -> Vec<Round> {
+            names.iter().map(|name| round(&[&of(name)], &[(Cause::Halt, 4)])).collect()
+        };
+        let told = |damon_stat, names: &[&str]| {
+            let guest = GuestWakeups { damon_stat, ..guest([]) };
+            advice(&guest, &rounds(names)).iter().any(|one| one.knob.to_string() == DAMON_STAT)
+        };
+        assert!(told(true, &["kdamond.0"]));
+        assert!(!told(false, &["kdamond.0"]));
+        assert!(!told(true, &["kdamond.0", "kdamond.1"]));
+        assert!(!told(true, &["kcompactd0"]));
     }
 
     #[test]

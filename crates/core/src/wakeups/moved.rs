@@ -222,6 +222,7 @@ mod tests {
             cpus: 1,
             online: Vec::new(),
             jiffies: Some(JIFFIES),
+            damon_stat: false,
             events: times.iter().map(expiry).collect(),
         };
         (guest, rounds)

@@ -245,6 +245,7 @@ mod tests {
             cpus: 2,
             online: Vec::new(),
             jiffies: Some(Jiffies { hz: 250, second_ns: 0 }),
+            damon_stat: false,
             events,
         };
         (guest, rounds)

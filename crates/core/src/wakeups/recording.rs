@@ -19,6 +19,9 @@ pub struct GuestWakeups {
     /// None where no timer of the wheel expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jiffies: Option<Jiffies>,
+    /// Whether DAMON_STAT is on, which has a `kdamond` of its own; others may have some, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub damon_stat: bool,
     /// In the order of time.
     pub events: Vec<Event>,
 }

@@ -14,7 +14,7 @@ fn clock() -> Clock {
     Clock { begin: at(0), end: at(END) }
 }
 
-fn guest(events: impl IntoIterator<Item = (u32, u64, What)>) -> GuestWakeups {
+pub(super) fn guest(events: impl IntoIterator<Item = (u32, u64, What)>) -> GuestWakeups {
     let event = |(cpu, at_ns, what)| Event { cpu, at_ns, what };
     let mut events: Vec<Event> = events.into_iter().map(event).collect();
     events.sort_by_key(|event| event.at_ns);
@@ -25,6 +25,7 @@ fn guest(events: impl IntoIterator<Item = (u32, u64, What)>) -> GuestWakeups {
         cpus: 2,
         online: Vec::new(),
         jiffies: None,
+        damon_stat: false,
         events,
     }
 }

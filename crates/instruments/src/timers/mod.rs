@@ -25,6 +25,9 @@ use paratick_core::{
 use raw::{Wake, TIMERS_LOST};
 use std::collections::BTreeSet;
 
+/// A parameter of the kernel's.
+const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
+
 pub struct TimerRecorder {
     ebpf: Ebpf,
     begun: Instant,
@@ -61,6 +64,7 @@ impl Instrument for TimerRecorder {
             cpus: online.len() as u32,
             online,
             jiffies: jiffies(self.records.taken()),
+            damon_stat: std::fs::read_to_string(DAMON_STAT).is_ok_and(|on| on.trim() == "Y"),
             events,
         })
     }
