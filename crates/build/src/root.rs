@@ -117,7 +117,14 @@ pub fn disk(system: Option<&System>, events: Events) -> Result<PathBuf> {
 
 /// The same, if it is there; for showing what would be run.
 pub fn built_disk(system: Option<&System>) -> Result<PathBuf> {
-    disk_of(&built(&system.cloned().unwrap_or_else(System::of_machine))?)
+    let folder = built(&system.cloned().unwrap_or_else(System::of_machine))?;
+    match folder.is_dir() {
+        true => disk_of(&folder),
+        false => bail!(
+            "the guest's root is a system on a disk, and a dry run makes none\n\
+             hint: run it once without --dry-run"
+        ),
+    }
 }
 
 /// Named by the folder's place, and behind that by its last change: of a folder there is one disk.
