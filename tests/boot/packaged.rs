@@ -19,9 +19,9 @@ use std::{
     process::Command,
 };
 
-/// Of the lab's configuration: it compiles in a tenth of the time, and has no drivers of disks.
+/// Of Debian's configuration for clouds, with a thousand modules.
 fn packages() -> Packages {
-    deb::ensure(DEFAULT_BASE, Flavour::Lab, &mut |_| {}).expect("packages of the lab's kernel")
+    deb::ensure(DEFAULT_BASE, Flavour::Cloud, &mut |_| {}).expect("packages of the kernel")
 }
 
 fn image(packages: &Packages) -> PathBuf {

@@ -57,7 +57,7 @@ cat /var/log/libvirt/qemu/guest.console
 if [ -e /var/was-booted ]; then
 	dpkg --purge "linux-image-$release" >&2
 	echo "= left"
-	find /boot /lib/modules /usr/lib/modules /usr/src -name "*$release*"
+	find /boot /lib/modules /usr/lib/modules /usr/src -name "*$release*" | wc -l
 fi
 touch /var/was-booted
 echo "= done"
