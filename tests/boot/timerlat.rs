@@ -106,8 +106,8 @@ fn in_paratick_no_timer_is_armed_before_the_thread_runs() {
     // KVM's timer expires somewhat early: now and then its thread runs before the deadline.
     assert!(share(&idle, |one| one.parts.wake > 0) > 0.8);
     assert!(share(&idle, |one| one.parts.entry > 0) > 0.95);
-    // By the phase in which the host was kept: 3 of 1000 after four boots, and from one snapshot 50,
-    // one each 20 ms.  In `tickless` it is more than every second.
+    // By the phase in which the host was kept: 3 of 1000 after four boots, and from one snapshot
+    // 50, one each 20 ms.  In `tickless` it is more than every second.
     assert!(share(&idle, arms) < 0.1);
     guest.shutdown().unwrap();
     host.shutdown().unwrap();

@@ -26,10 +26,10 @@ use strum::IntoEnumIterator;
 pub struct Kernels {
     /// The guests' kernel: a bzImage, `6.12` (with the series), `6.12-base` (without), or Debian's
     /// own, fetched and not built: `debian:6.1`, `debian:6.12-cloud`, `debian:7.3`,
-    /// `debian:PACKAGE` or FILE.deb; one of `paratick kernel deb` has the series. Those that are built are PREEMPT_RT
-    /// with `-rt`, or look for mistakes of their own with `-debug`, have a driver of NVMe disks
-    /// with `-nvme`, and of network cards with `-net`, and tick 1000 times a second with `-hz1000`,
-    /// in this order
+    /// `debian:PACKAGE` or FILE.deb; one of `paratick kernel deb` has the series. Those that are
+    /// built are PREEMPT_RT with `-rt`, or look for mistakes of their own with `-debug`, have a
+    /// driver of NVMe disks with `-nvme`, and of network cards with `-net`, and tick 1000 times a
+    /// second with `-hz1000`, in this order
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_BASE)]
     pub kernel: KernelName,
     /// The host's kernel [default: the guests']
