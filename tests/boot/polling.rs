@@ -35,7 +35,9 @@ fn number<T: std::str::FromStr>(line: &str, name: &str) -> T {
 
 /// The halts of a guest with one vCPU that sleeps for 100 µs again and again.
 fn halts(host: &Host, guest: &Guest) -> Vec<Halt> {
-    let events = "kvm_halt_poll_window kvm_vcpu_wakeup kvm_halt_poll_ns";
+    // A halt may come between two of these lines. Its window is the last to be switched on, and
+    // its end the first to be switched off: a halt that is told is told whole.
+    let events = "kvm_vcpu_wakeup kvm_halt_poll_ns kvm_halt_poll_window";
     let switch = |on| {
         let line = format!(
             "cd /sys/kernel/tracing 2>/dev/null && test -d events || \
