@@ -3,7 +3,7 @@
 //! with the series.
 
 use crate::support::{
-    busy_ticks, guest_on, host_for, host_spec, kernel, mode, sh, stock, text, tools,
+    busy_ticks, guest_on, host_for, host_spec, kernel, mode, sh, stock, text, tools, workload,
     world_switches, Measured, PATIENCE,
 };
 use paratick_bench::noise::NoiseRecorder;
@@ -130,13 +130,16 @@ fn a_guest_whose_kernel_has_no_9p_has_its_root_on_a_disk() {
 
     let host = counting_host(kernel(), false);
     let guest = host.start_guest(config.clone()).unwrap();
+    // Self-tests of crypto code would go on: with them there are three hundred.
+    let quiet = workload(&host, &guest, "idle", &[]);
+    assert!(quiet.exits < 150, "{quiet:?}");
     let said = guest.exec(Exec::new(["/sbin/init", "--help"])).unwrap();
     let said = text(&said.stdout) + &text(&said.stderr);
     assert!(said.starts_with("usage: paratick-agent "), "{said}");
     assert!(guest.exec(Exec::new(["/bin/sh"])).is_err());
     let measured = busy_ticks(&host, &guest);
     check_ticks(&measured);
-    assert_eq!(world_switches(&host), [[measured.exits]]);
+    assert_eq!(world_switches(&host), [[quiet.exits], [measured.exits]]);
     end(host, guest);
 
     // What changes in the folder makes another disk, which takes the place of the first.
@@ -145,6 +148,27 @@ fn a_guest_whose_kernel_has_no_9p_has_its_root_on_a_disk() {
     let first = config.root_disk.unwrap();
     assert!(second != first && second.is_file() && !first.exists());
     std::fs::remove_file(second).unwrap();
+}
+
+/// From 7.3 on the scheduler arms a timer for the end of a slice, beside the tick's.
+#[test]
+fn a_busy_guest_with_7_3_arms_for_the_end_of_slices() {
+    let host = host_for(kernel(), 1, &[]);
+    let guest = guest_on(&host, stock("7.3").bzimage, 1, "tickless", &[]);
+    let arms = ["HRTICK", "NO_HRTICK"].map(|feature| {
+        let line = format!(
+            "D=/sys/kernel/debug; mount -t debugfs none $D; echo {feature} >$D/sched/features"
+        );
+        assert_eq!(guest.exec(sh(&line)).unwrap().code, 0);
+        // Two threads have slices to end.
+        let measured = workload(&host, &guest, "cpu", &["--threads", "2", "--work", "100"]);
+        measured.causes[&Cause::Arm] as f64 * 1e9 / measured.report("duration_ns") as f64
+    });
+    println!("arms in a second: {arms:?}");
+    assert!(arms[0] > 2.0 * arms[1], "{arms:?}");
+    assert!((0.9..1.3).contains(&(arms[1] / HZ as f64)), "{arms:?}");
+    guest.shutdown().unwrap();
+    host.shutdown().unwrap();
 }
 
 /// The emulator counts, too.

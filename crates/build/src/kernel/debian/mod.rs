@@ -29,7 +29,7 @@ use std::{
 const RECIPE: &str = "debian 2";
 
 /// What hosts and guests with a stock kernel are told in addition: docs/lab.md has the reasons.
-const PARAMETERS: [&str; 1] = ["mitigations=off"];
+const PARAMETERS: [&str; 2] = ["mitigations=off", "cryptomgr.notests"];
 /// Guests have no use for KVM, and most of the time of loading modules goes there.
 const GUEST_PARAMETERS: [&str; 1] = ["module_blacklist=irqbypass,kvm,ccp,kvm_amd,kvm_intel"];
 
