@@ -10,7 +10,9 @@ mod recorded;
 mod steal;
 mod would;
 
-use crate::support::{compile, host_for, host_spec, kernel, mode, sh, stock, text, tools};
+use crate::support::{
+    compile, endless, host_for, host_spec, kernel, mode, sh, stock, text, tools, STOP,
+};
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{
     cause::Cause,
@@ -129,15 +131,10 @@ fn each_of_two_vms_is_shown_alone_and_as_kvm_counts_it() {
     let error = text(&name.stderr);
     assert_eq!(name.code, 2, "{error}");
     assert!(error.contains("2 VMs are called 'paratick-guest'\nhint: give the process"), "{error}");
-    let agent = tools().agent.display().to_string();
-    let sleeping = format!(
-        "{agent} workload sleep --window 0 --work 1000000 >/dev/null & \
-         while [ ! -e /tmp/stop ]; do sleep 0.1; done; kill $!"
-    );
     let [sleeper, computer] = thread::scope(|scope| {
         let both = [
-            scope.spawn(|| sleeps.exec(sh(&sleeping))),
-            scope.spawn(|| computes.exec(sh("while [ ! -e /tmp/stop ]; do :; done"))),
+            scope.spawn(|| sleeps.exec(sh(&endless("sleep")))),
+            scope.spawn(|| computes.exec(sh(&endless("cpu")))),
         ];
         let one = |process: u32| {
             let stop = format!(
@@ -146,13 +143,13 @@ fn each_of_two_vms_is_shown_alone_and_as_kvm_counts_it() {
             );
             let before = format!("kill -STOP {process}; sleep 0.2; kill -0 {process}");
             run(&host, &before);
-            let seen = counted(&host, "", &format!("--vm {process} --for 4s"), &stop);
+            let seen = counted(&host, "", &format!("--vm {process} --for 3s"), &stop);
             run(&host, &format!("kill -CONT {process}"));
             seen
         };
         let seen = [sleeps.pid(), computes.pid()].map(one);
         for guest in [&sleeps, &computes] {
-            guest.exec(sh("touch /tmp/stop")).unwrap();
+            guest.exec(sh(STOP)).unwrap();
         }
         for done in both {
             done.join().unwrap().unwrap();

@@ -2,7 +2,9 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{host_spec, kernel, mode, pair, sh, text, tools, world_switches, PATIENCE};
+use crate::support::{
+    endless, host_spec, kernel, mode, pair, sh, text, tools, world_switches, PATIENCE,
+};
 use paratick_bench::noise::quiet_host;
 use paratick_core::{results, size::Size, wire::GuestConfig};
 use paratick_machine::{
@@ -107,7 +109,7 @@ fn the_vms_of_a_machine_are_looked_at_one_by_one() {
     let [web, _, mail] = guests.each_ref().map(Guest::pid);
     thread::scope(|scope| {
         for guest in &guests[..2] {
-            let busy = sh("timeout 25 sh -c 'while :; do :; done'").timeout(PATIENCE);
+            let busy = sh(&format!("timeout 25 {}", endless("cpu"))).timeout(PATIENCE);
             scope.spawn(move || guest.exec(busy).unwrap());
         }
         let all = look("idle --for 1s");

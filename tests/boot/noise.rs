@@ -2,7 +2,8 @@
 //! Does every moment that a guest loses have a name, and is it the right one?
 
 use crate::support::{
-    base_kernel, compile, host_spec, kernel, mode, pair, resumed, row_of, sh, text, tools, PATIENCE,
+    base_kernel, compile, endless, host_spec, kernel, mode, pair, resumed, row_of, sh, text, tools,
+    PATIENCE,
 };
 use paratick_bench::noise::{
     quiet, quiet_host, record_beside, sample_on, Beside, Interrupted, NoiseRecorder, Recorded,
@@ -318,8 +319,9 @@ fn a_program_on_an_isolated_cpu_has_no_exit_for_the_guest_s_timers() {
         // It is given a second to get going, and half a one to end.
         let work = format!(
             "echo 0 >/sys/kernel/debug/sched/fair_server/cpu1/runtime && \
-             timeout {} taskset -c 1 sh -c 'while :; do :; done'",
-            SECONDS + 2
+             timeout {} taskset -c 1 {}",
+            SECONDS + 2,
+            endless("cpu")
         );
         assert_eq!(guest.exec(sh(&work)).unwrap().code, 124);
         let seen = host.read::<NoiseRecorder>().unwrap();

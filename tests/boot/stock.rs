@@ -3,8 +3,8 @@
 //! with the series.
 
 use crate::support::{
-    busy_ticks, guest_on, host_for, host_spec, kernel, mode, sh, stock, text, tools, workload,
-    world_switches, Measured, PATIENCE,
+    busy_ticks, endless, guest_on, host_for, host_spec, kernel, mode, sh, stock, text, tools,
+    workload, world_switches, Measured, PATIENCE,
 };
 use paratick_bench::noise::NoiseRecorder;
 use paratick_build::{
@@ -95,7 +95,7 @@ fn on_a_host_that_tells_late_interrupts_and_steal_are_of_their_exits() {
         sh("for n in 1 2 3 4 5; do timeout 0.05 taskset -c 1 sh -c 'while :; do :; done'; \
                      sleep 0.15; done");
     thread::scope(|scope| {
-        let busy = scope.spawn(|| guest.exec(sh("timeout 2 sh -c 'while :; do :; done'")));
+        let busy = scope.spawn(|| guest.exec(sh(&format!("timeout 2 {}", endless("cpu")))));
         host.exec(beside.timeout(PATIENCE)).unwrap();
         busy.join().unwrap().unwrap();
     });

@@ -261,6 +261,15 @@ pub fn workload(host: &Host, guest: &Guest, name: &str, options: &[&str]) -> Mea
     measured
 }
 
+/// The agent does this for longer than anybody looks.  The emulator takes a fraction of the time of
+/// a shell's loop for `cpu`.
+pub fn endless(workload: &str) -> String {
+    format!("{} workload {workload} --window 0 --work 1000000", tools().agent.display())
+}
+
+/// Ends these.
+pub const STOP: &str = "pkill -f '[w]orkload '";
+
 /// A vCPU that is busy for a second.
 pub fn busy_ticks(host: &Host, guest: &Guest) -> Measured {
     workload(host, guest, "ticks", &[])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Does every nanosecond of a guest's timer latency have a name?
 
-use crate::support::{base_kernel, kernel, mode, resumed, PATIENCE};
+use crate::support::{base_kernel, endless, kernel, mode, resumed, PATIENCE};
 use paratick_bench::{
     latency::{quiet, record, Recorded, Wanted},
     noise::Sides,
@@ -14,8 +14,6 @@ use paratick_core::{
 };
 use paratick_machine::{backend::EMULATED, guest::Guest, host::Host, spec::HostSpec};
 use std::{path::PathBuf, time::Duration};
-
-const BUSY: &str = "while :; do :; done";
 
 fn measured(host: &Host, guest: &Guest, command: &[&str]) -> (Vec<Split>, Summary) {
     let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
@@ -91,7 +89,7 @@ fn latency_has_a_name_for_every_nanosecond() {
     assert!(share(&idle, |one| one.parts.wake > 0) > 0.8);
     assert!(share(&idle, |one| one.parts.entry > 0) > 0.95);
     assert!(share(&idle, arms) > 0.5);
-    let (busy, _) = measured(&host, &guest, &["sh", "-c", BUSY]);
+    let (busy, _) = measured(&host, &guest, &["sh", "-c", &endless("cpu")]);
     assert!(share(&busy, |one| one.parts.wake == 0) > 0.95);
     assert!(share(&busy, arms) > 0.95);
     guest.shutdown().unwrap();

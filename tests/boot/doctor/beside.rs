@@ -2,11 +2,9 @@
 //! What costs beside exits: polls, quotas, and a fast tick.
 
 use super::{costs, end, is_first, is_gone, of, on, per_second, vm, PLAIN, SLEEPS};
-use crate::support::{guest_on, host_for, kernel, stock};
+use crate::support::{endless, guest_on, host_for, kernel, stock};
 use paratick_build::kernel::DEFAULT_BASE;
 use serde_json::Value;
-
-const BUSY: &str = "sh -c 'while :; do :; done'";
 
 pub fn share(cost: &Value) -> f64 {
     cost["share"].as_f64().unwrap()
@@ -39,12 +37,12 @@ fn a_quota_is_named_first_and_its_own_line_mends_it() {
     on(&host, "cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir vm");
     on(&host, "echo 20000 100000 >/sys/fs/cgroup/vm/cpu.max");
     on(&host, &format!("echo {} >/sys/fs/cgroup/vm/cgroup.procs", guest.pid()));
-    let held = costs(&host, &guest, BUSY);
+    let held = costs(&host, &guest, &endless("cpu"));
     is_first(&held, "quota", 4.0, "echo max >");
     // Of each 100 ms it has 20; what it does beside its vCPU counts, too.
     assert!(share(&held[0]) > 0.5, "{}", held[0]);
     on(&host, held[0]["mend"].as_str().unwrap());
-    is_gone(&costs(&host, &guest, BUSY), "quota");
+    is_gone(&costs(&host, &guest, &endless("cpu")), "quota");
     end(host, guest);
 }
 
@@ -55,7 +53,7 @@ fn a_tick_of_1000_hz_is_named_first_and_not_one_of_250() {
     let [fast, usual] = [1000, 250].map(|hz| {
         let host = host_for(crate::hz::kernel_at(hz), 1, &[]);
         let guest = guest_on(&host, kernel(), 1, "tickless", &["nohz_full=0"]);
-        let costs = costs(&host, &guest, BUSY);
+        let costs = costs(&host, &guest, &endless("cpu"));
         end(host, guest);
         costs
     });

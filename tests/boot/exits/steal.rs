@@ -2,7 +2,7 @@
 //! What a quota and a neighbour take from a VM.
 
 use super::{counted, parts_are_the_whole, run};
-use crate::support::{host_for, kernel, mode, sh, stock, text};
+use crate::support::{endless, host_for, kernel, mode, sh, stock, text, STOP};
 use paratick_build::kernel::DEFAULT_BASE;
 use paratick_core::{observed::Vm, size::Size, wire::GuestConfig};
 use paratick_machine::host::Host;
@@ -15,7 +15,7 @@ fn seen_and_waited(host: &Host, process: u32) -> (Vm, f64) {
         "at() {{ read T _ </proc/uptime; echo $T; for D in /proc/{process}/task/*; do \
          read _ W _ <$D/schedstat && echo ${{D##*/}} $W; done; }}; at; echo -; sleep 3; at"
     );
-    let (mut seen, said) = counted(host, "", &format!("--vm {process} --for 5s"), &waited);
+    let (mut seen, said) = counted(host, "", &format!("--vm {process} --for 3s"), &waited);
     assert_eq!(seen.vms.len(), 1, "{seen:?}");
     let at = |lines: &str| -> (f64, BTreeMap<String, f64>) {
         let (at, threads) = lines.split_once('\n').unwrap();
@@ -46,19 +46,20 @@ fn a_quota_and_a_neighbour_are_steal_of_their_own_vm() {
     let set = format!(
         "cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir vm && \
          echo 50000 100000 >vm/cpu.max && echo {held} >vm/cgroup.procs; \
-         taskset -c 2 sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $! >/tmp/neighbour"
+         taskset -c 2 {} >/dev/null 2>&1 & echo $! >/tmp/neighbour",
+        endless("cpu")
     );
     let set = run(&host, &set);
     assert_eq!(set.code, 0, "{}", text(&set.stderr));
     let seen = thread::scope(|scope| {
         for guest in &guests {
-            scope.spawn(|| guest.exec(sh("while [ ! -e /tmp/stop ]; do :; done")).unwrap());
+            scope.spawn(|| guest.exec(sh(&endless("cpu"))).unwrap());
         }
         run(&host, "sleep 1");
         let seen = [held, beside, free].map(|process| seen_and_waited(&host, process));
         run(&host, "kill $(cat /tmp/neighbour)");
         for guest in &guests {
-            guest.exec(sh("touch /tmp/stop")).unwrap();
+            guest.exec(sh(STOP)).unwrap();
         }
         seen
     });

@@ -4,7 +4,7 @@
 use super::{counted, run};
 use crate::{
     hz::kernel_at,
-    support::{kernel, mode, parallel_spec, row_of, sh, text, tools},
+    support::{endless, kernel, mode, parallel_spec, row_of, sh, text, tools},
 };
 use paratick_core::{
     observed::{sum, Observed, Spares, Ticks, Vm},
@@ -63,18 +63,11 @@ fn beside(
     })
 }
 
-/// The agent does this for longer than anybody looks.
-fn agent(workload: &str) -> String {
-    format!("{} workload {workload} --window 0 --work 1000000", tools().agent.display())
-}
-
 fn guest(host: &Host, kernel: PathBuf, mode_name: &str, cpu: u32) -> Guest {
     let mut config = GuestConfig::new(kernel, 1, Size::mib(256), mode(mode_name));
     config.pins = vec![cpu];
     host.start_guest(config).unwrap()
 }
-
-const BUSY: &str = "sh -c 'while :; do :; done'";
 
 /// A guest of today's kernel and one with the series, side by side, with the same load: one that
 /// sleeps again and again, and one that computes.
@@ -83,9 +76,9 @@ fn the_series_spare_what_was_predicted() {
     let host = snapshot::host(parallel_spec(2), &tools(), &mut |_| {}).unwrap();
     let guests = [("tickless", 1), ("paratick", 2)]
         .map(|(mode_name, cpu)| guest(&host, kernel(), mode_name, cpu));
-    for load in [agent("sleep").as_str(), BUSY] {
+    for load in [endless("sleep"), endless("cpu")] {
         let both = "$P exits --for 1s; $P exits --for 1s --format json";
-        let (seen, said) = beside(&host, &guests, load, "2s", both);
+        let (seen, said) = beside(&host, &guests, &load, "2s", both);
         let (table, json) = said.split_once("\n{").expect(&said);
         println!("{table}");
         let (_, table) = table.split_once("What would spare exits").expect(table);
@@ -112,8 +105,8 @@ fn a_slower_tick_spares_what_was_predicted() {
     let host = snapshot::host(parallel_spec(2), &tools(), &mut |_| {}).unwrap();
     let guests =
         [(1000, 1), (250, 2)].map(|(hz, cpu)| guest(&host, kernel_at(hz), "tickless", cpu));
-    for load in [BUSY, &agent("mix --busy-us 19000 --sleep-us 1000")] {
-        let (seen, said) = beside(&host, &guests, load, "4s", "$P exits --for 4s");
+    for load in [endless("cpu"), endless("mix --busy-us 19000 --sleep-us 1000")] {
+        let (seen, said) = beside(&host, &guests, &load, "4s", "$P exits --for 4s");
         println!("{said}");
         assert!(said.contains("  a tick of 250 Hz, not 1000 "), "{said}");
         let [of_fast, of_slow] = [0, 1].map(|nth| slower(&seen, &guests[nth]));
@@ -123,7 +116,7 @@ fn a_slower_tick_spares_what_was_predicted() {
         let [all, made] = [0, 1].map(|nth| exits_of(of(&seen, &guests[nth])));
         let spared = of_fast[&ticks(1000, 250)];
         println!("{load}: {all} - {spared}: {made}");
-        let name = if load == BUSY { "computes" } else { "sleeps for 1 ms in 20" };
+        let name = if load == endless("cpu") { "computes" } else { "sleeps for 1 ms in 20" };
         row_of(
             "slower-tick",
             &[
@@ -137,7 +130,7 @@ fn a_slower_tick_spares_what_was_predicted() {
         assert!((-0.03..=0.06).contains(&((all - spared - made) / all)));
     }
     for load in ["itimer", "mix --busy-us 1000 --sleep-us 1000", "sleep"] {
-        let (seen, _) = beside(&host, &guests, &agent(load), "4s", "true");
+        let (seen, _) = beside(&host, &guests, &endless(load), "4s", "true");
         for guest in &guests {
             let vm = of(&seen, guest);
             let counts = vm.causes().into_iter().map(|(cause, of)| (cause, sum(of).count));
