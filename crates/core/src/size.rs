@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// A number of bytes.
+/// A number of bytes; read from text, as many as a file can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 pub struct Size(pub u64);
 
@@ -45,7 +45,10 @@ impl fmt::Display for Size {
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{0}' is not a size\nhint: write a whole number with K, M, G or T, such as 512M or 2G")]
+#[error(
+    "'{0}' is not a size\n\
+     hint: write a whole number with K, M, G or T, such as 512M or 2G; 8388607T is the most"
+)]
 pub struct BadSize(pub String);
 
 impl FromStr for Size {
@@ -62,7 +65,7 @@ impl FromStr for Size {
         };
         let count: u64 = digits.parse().map_err(|_| bad())?;
         match count.checked_mul(1 << shift) {
-            Some(bytes) if bytes > 0 => Ok(Size(bytes)),
+            Some(bytes) if bytes > 0 && i64::try_from(bytes).is_ok() => Ok(Size(bytes)),
             _ => Err(bad()),
         }
     }
@@ -79,18 +82,19 @@ mod tests {
         assert_eq!("2g".parse(), Ok(Size::mib(2048)));
         assert_eq!("4GiB".parse(), Ok(Size::mib(4096)));
         assert_eq!("4096".parse(), Ok(Size(4096)));
+        assert_eq!("8388607T".parse(), Ok(Size(8388607 << 40)));
     }
 
     #[test]
     fn what_is_not_a_size_is_named() {
-        for text in ["", "M", "0", "-1G", "1.5G", "1X", "99999999T"] {
+        for text in ["", "M", "0", "-1G", "1.5G", "1X", "8388608T", "99999999T"] {
             assert_eq!(text.parse::<Size>(), Err(BadSize(text.into())));
         }
     }
 
     proptest! {
         #[test]
-        fn a_size_reads_back_as_it_is_written(bytes in 1u64..) {
+        fn a_size_reads_back_as_it_is_written(bytes in 1..=i64::MAX as u64) {
             let size = Size(bytes);
             prop_assert_eq!(size.to_string().parse(), Ok(size));
         }

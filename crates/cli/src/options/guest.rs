@@ -83,11 +83,16 @@ impl Disk {
 }
 
 const LEAST_MEMORY: Size = Size::mib(128);
+/// What the longest physical addresses reach.
+const MOST_MEMORY: Size = Size::mib(1 << 32);
 
 fn memory(text: &str) -> std::result::Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
-    match size < LEAST_MEMORY {
-        true => Err(format!("too little to boot\nhint: give at least {LEAST_MEMORY}")),
-        false => Ok(size),
+    if size < LEAST_MEMORY {
+        return Err(format!("too little to boot\nhint: give at least {LEAST_MEMORY}"));
     }
+    if size > MOST_MEMORY {
+        return Err(format!("more than a CPU can address\nhint: give at most {MOST_MEMORY}"));
+    }
+    Ok(size)
 }
