@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `--kernel debian:…` and FILE.deb: what is refused, with an archive of these tests' own.
 
-use crate::support::paratick;
+use crate::support::{bzimage, paratick};
 use assert_cmd::Command;
 use std::{
     fs,
@@ -147,7 +147,7 @@ fn a_package_without_a_kernel_that_the_lab_can_use_is_refused() {
 fn an_image_whose_configuration_has_no_virtio_is_refused() {
     let place = Place::new();
     let image = place.path("vmlinuz-6.1.0-1-amd64");
-    write(&image, "");
+    fs::write(&image, bzimage("")).unwrap();
     write(&place.path("config-6.1.0-1-amd64"), "CONFIG_VIRTIO_PCI=m\n");
     let error = fails(&mut place.lab(image.to_str().unwrap()), 2);
     assert!(error.contains("no CONFIG_VIRTIO_PCI built in"), "{error}");
@@ -158,11 +158,7 @@ fn an_image_whose_configuration_has_no_virtio_is_refused() {
 fn a_host_whose_first_cpu_keeps_its_turn_is_refused() {
     let place = Place::new();
     let image = place.path("bzImage");
-    // The boot protocol's pointer to the version's text, from 0x200 on.
-    let mut bytes = vec![0; 0x1000];
-    bytes[0x20e..0x210].copy_from_slice(&0x200_u16.to_le_bytes());
-    bytes[0x400..0x40c].copy_from_slice(b"6.1.0-56 (a)");
-    fs::write(&image, bytes).unwrap();
+    fs::write(&image, bzimage("6.1.0-56 (a)")).unwrap();
     let run = |options: &[&str]| {
         let mut run = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
         run.arg(&image).args(options).args(["--", "true"]);

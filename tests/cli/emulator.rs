@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick emulator`: what it says without building or booting anything.
 
-use crate::support::paratick;
+use crate::support::{bzimage, paratick};
 use assert_cmd::Command;
 use tempfile::TempDir;
 
@@ -36,13 +36,13 @@ fn status_names_the_users_own_emulator() {
 
 /// What a dry run of `lab run` prints.
 fn dry_run(options: &[&str]) -> String {
-    dry_run_of(b"no kernel", options)
+    dry_run_of("", options)
 }
 
-fn dry_run_of(image: &[u8], options: &[&str]) -> String {
+fn dry_run_of(version: &str, options: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let kernel = dir.path().join("bzImage");
-    std::fs::write(&kernel, image).unwrap();
+    std::fs::write(&kernel, bzimage(version)).unwrap();
     let mut command = paratick(&["lab", "run", "--dry-run", "--accel", "tcg", "--kernel"]);
     command.arg(&kernel).args(options).args(["--", "true"]);
     command
@@ -70,13 +70,7 @@ fn the_clock_is_parallel_where_it_is_asked_for() {
 
 #[test]
 fn only_the_host_of_a_real_time_kernel_says_that_its_tsc_is_constant() {
-    let said = |kind: &str| {
-        // Where the boot protocol has the kernel's version.
-        let mut image = vec![0; 0x200 + 0x100];
-        image[0x20e..0x210].copy_from_slice(&0x80_u16.to_le_bytes());
-        image.splice(0x280.., format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu\0").bytes());
-        dry_run_of(&image, &[])
-    };
+    let said = |kind: &str| dry_run_of(&format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu"), &[]);
     assert!(said("PREEMPT_RT").contains(",+invtsc,x-force-features=on"));
     assert!(!said("PREEMPT_DYNAMIC").contains("invtsc"));
 }

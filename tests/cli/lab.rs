@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick lab`: everything that it refuses or shows without booting.
 
-use crate::support::paratick;
+use crate::support::{bzimage, paratick};
 use assert_cmd::Command;
 use std::fs;
 use tempfile::TempDir;
@@ -14,7 +14,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        fs::write(dir.path().join("bzImage"), "no kernel").unwrap();
+        fs::write(dir.path().join("bzImage"), bzimage("")).unwrap();
         Lab { dir }
     }
 

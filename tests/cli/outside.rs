@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command where there is no checkout: a copy of the programs, in a folder of their own.
 
-use crate::support::paratick;
+use crate::support::{bzimage, paratick};
 use assert_cmd::Command;
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ impl Outside {
         assert!(copied.success());
         // Nothing is booted.
         fs::copy("/bin/true", outside.path("bin/paratick-agent")).unwrap();
-        fs::write(outside.path("bzImage"), "no kernel").unwrap();
+        fs::write(outside.path("bzImage"), bzimage("")).unwrap();
         outside
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Standard output that takes no more.
 
-use crate::support::{paratick, Checkout};
+use crate::support::{bzimage, paratick, Checkout};
 use std::{
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Command, Output, Stdio},
 };
@@ -29,6 +29,8 @@ const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/rec
 #[test]
 fn no_verb_panics_where_nobody_reads() {
     let checkout = Checkout::new();
+    let kernel = checkout.path("bzImage");
+    fs::write(&kernel, bzimage("")).unwrap();
     for line in [
         "--help",
         "--version",
@@ -44,7 +46,7 @@ fn no_verb_panics_where_nobody_reads() {
         "emulator status",
         "kernel check --quick",
         "kernel tree",
-        "lab run --dry-run --kernel RECORDED -- true",
+        "lab run --dry-run --kernel KERNEL -- true",
         "lab run -- no-such-command",
         "model",
         "model table1 --format json",
@@ -53,6 +55,7 @@ fn no_verb_panics_where_nobody_reads() {
     ] {
         let words = line.split(' ').map(|word| match word {
             "RECORDED" => RECORDED.to_string(),
+            "KERNEL" => kernel.display().to_string(),
             word => word.to_string(),
         });
         let words: Vec<_> = words.collect();

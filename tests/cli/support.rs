@@ -250,6 +250,17 @@ pub fn paratick(args: &[&str]) -> Command {
     command
 }
 
+/// The beginning of a kernel's image, which says this of itself: not a kernel.
+pub fn bzimage(version: &str) -> Vec<u8> {
+    let mut image = vec![0; 0x280];
+    image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    // Where that is said, from 0x200 on.
+    image[0x20e..0x210].copy_from_slice(&0x80_u16.to_le_bytes());
+    image.extend(version.bytes().chain([0]));
+    image
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -62,7 +62,12 @@ done
 # What the lab depends on is there to be installed: much, so it is not.
 apt-get install -qq -s /packages/*.deb >/dev/null
 dpkg --force-depends -i /packages/paratick-lab_*.deb >/dev/null 2>&1
-says 69 "the lab's emulator is not built" paratick lab run --dry-run --kernel /etc/hostname -- true
+# The marks of a kernel's image, and no kernel.
+{
+	head -c 510 /dev/zero
+	printf '\125\252\000\000HdrS'
+} >/tmp/bzImage
+says 69 "the lab's emulator is not built" paratick lab run --dry-run --kernel /tmp/bzImage -- true
 says 69 'apt-get install --no-install-recommends' paratick doctor
 ! grep -qE 'cargo|clang|make deps' /tmp/said || fail "doctor: $(cat /tmp/said)"
 

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a bzImage says of itself.
 
-use crate::initramfs::modules_of;
-use std::{fs::File, io::Read, path::Path};
+use crate::{initramfs::modules_of, kernel::deb::Flavour};
+use std::{
+    io::{self, Read},
+    path::Path,
+};
 
 /// Its setup code, where the text is, is shorter than this.
 const SETUP: u64 = 1 << 16;
 /// The boot protocol's `kernel_version`: where the text begins, from [`SECTOR`] on.
 const POINTER: usize = 0x20e;
 const SECTOR: usize = 0x200;
+/// Its marks: the boot flag at the end of the first sector, and the header's magic.
+const MARKS: [(usize, &[u8]); 2] = [(0x1fe, &[0x55, 0xaa]), (0x202, b"HdrS")];
+
+/// Whether a file is one; an error if it cannot be read.
+pub fn is_bzimage(file: &Path) -> io::Result<bool> {
+    let setup = setup_of(file)?;
+    Ok(MARKS.iter().all(|(at, mark)| setup.get(*at..).is_some_and(|it| it.starts_with(mark))))
+}
 
 /// Whether its kernel is PREEMPT_RT; not, if it cannot be read.
 pub fn is_realtime(bzimage: &Path) -> bool {
@@ -24,9 +35,14 @@ pub fn keeps_its_turn(bzimage: &Path) -> bool {
 }
 
 fn text_of(bzimage: &Path) -> Option<String> {
-    let mut setup = Vec::new();
-    File::open(bzimage).and_then(|file| file.take(SETUP).read_to_end(&mut setup)).ok()?;
+    let setup = setup_of(bzimage).ok()?;
     version(&setup).map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
+fn setup_of(bzimage: &Path) -> io::Result<Vec<u8>> {
+    let mut setup = Vec::new();
+    fs_err::File::open(bzimage)?.take(SETUP).read_to_end(&mut setup)?;
+    Ok(setup)
 }
 
 /// What hosts and guests need before they can load a module.
@@ -54,6 +70,19 @@ fn version(setup: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_an_image_by_both_marks() {
+        let mut bytes = vec![0; 0x206];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (at, mark) in MARKS {
+            assert!(!is_bzimage(file.path()).unwrap());
+            bytes[at..][..mark.len()].copy_from_slice(mark);
+            fs_err::write(file.path(), &bytes).unwrap();
+        }
+        assert!(is_bzimage(file.path()).unwrap());
+        assert!(is_bzimage(Path::new("/no/such/bzImage")).is_err());
+    }
 
     fn image(text: &str) -> tempfile::NamedTempFile {
         let mut bytes = vec![0; 0x3000];

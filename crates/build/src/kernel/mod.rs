@@ -27,7 +27,7 @@ mod warnings;
 pub use answer::{Check, Outcome};
 pub use build::{built, ensure, ensure_changed, Changes, Extra, KernelImage, Variant};
 pub use git::Person;
-pub use image::{is_realtime, keeps_its_turn, lacks};
+pub use image::{is_bzimage, is_packaged, is_realtime, keeps_its_turn, lacks};
 pub use selftest::ensure as selftest;
 
 /// The base that is meant when none is named.

@@ -148,22 +148,29 @@ impl FromStr for KernelName {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let path = Path::new(name);
         let is_package = path.extension().is_some_and(|extension| extension == "deb");
+        let refused = |why: String| {
+            format!(
+                "{why}\n\
+                 hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
+                 (`paratick kernel build`)"
+            )
+        };
         if path.is_file() {
             let path = path.canonicalize().map_err(|error| error.to_string())?;
-            return Ok(match is_package {
-                true => KernelName::Debian(Stock::File(path)),
-                false => KernelName::Image(path),
-            });
+            if is_package {
+                return Ok(KernelName::Debian(Stock::File(path)));
+            }
+            return match kernel::is_bzimage(&path) {
+                Ok(true) => Ok(KernelName::Image(path)),
+                Ok(false) => Err(refused("this file is no bzImage".into())),
+                Err(error) => Err(refused(error.to_string())),
+            };
         }
         if let Some(name) = name.strip_prefix(debian::PREFIX) {
             return Ok(KernelName::Debian(Stock::Named(name.parse()?)));
         }
         if name.contains('/') || is_package {
-            return Err(format!(
-                "no such file\n\
-                 hint: name a bzImage, or a base such as {DEFAULT_BASE} that the lab builds \
-                 (`paratick kernel build`)"
-            ));
+            return Err(refused("no such file".into()));
         }
         if let Some(series) = name.strip_suffix("-debian") {
             return Ok(KernelName::Debian(Stock::Named(Name::Series(series.into()))));
