@@ -2,7 +2,7 @@
 //! `paratick kernel deb`, with stand-ins for the kernel's `make`, for Debian's archive and for the
 //! tools that make packages.
 
-use crate::support::{Checkout, SECOND};
+use crate::support::{bzimage, Checkout, SECOND};
 use assert_cmd::Command;
 use std::{env, fs, os::unix::fs::PermissionsExt, path::Path, process};
 
@@ -157,10 +157,19 @@ fn a_package_with_the_series_has_no_mode_of_the_labs() {
     );
     let deb = checkout.path("image.deb");
     assert!(run("dpkg-deb", &[Path::new("-b"), &checkout.path("package"), &deb]));
-    let kernel = deb.to_str().unwrap();
-    let mut command =
-        checkout.paratick(&["lab", "run", "--kernel", kernel, "--mode", "tickless-stop", "true"]);
-    let error = fails(&mut command, 2);
-    assert!(error.contains("has no mode tickless-stop: it has no patches of the lab's"), "{error}");
-    assert!(error.contains("\nhint: name a kernel that the lab builds"), "{error}");
+    let image = checkout.path("bzImage");
+    fs::write(&image, bzimage("6.12.0-paratick-lab (a)")).unwrap();
+    for kernel in [&deb, &image].map(|file| file.to_str().unwrap()) {
+        for mode in ["tickless-stop", "tickless+poll"] {
+            let mut command =
+                checkout.paratick(&["lab", "run", "--kernel", kernel, "--mode", mode, "true"]);
+            let error = fails(&mut command, 2);
+            let said = format!("has no mode {mode}: it has no patches of the lab's");
+            assert!(error.contains(&said), "{error}");
+            assert!(error.contains("\nhint: name a kernel that the lab builds"), "{error}");
+        }
+        let options = ["lab", "run", "--dry-run", "--kernel", kernel, "--mode", "paratick", "true"];
+        let said = checkout.paratick(&options).env("PARATICK_QEMU", "/bin/true").output().unwrap();
+        assert!(!String::from_utf8(said.stderr).unwrap().contains("has no mode"));
+    }
 }

@@ -10,7 +10,7 @@ use paratick_core::{
     clock_device::is_device,
     disk_device::DiskDevice,
     halts::GuestRule,
-    mode::{Mode, Polling},
+    mode::{Mode, Polling, RESTART_TWICE},
     results::Plan,
     subject::HostSetting,
     units::Nanos,
@@ -29,7 +29,7 @@ for name in $RULE; do value=
 read -r value 2>/dev/null </sys/module/haltpoll/parameters/$name; echo \"$value\"; done";
 
 /// Parameters that make a kernel with the series behave as one without.
-const UNDO: [&str; 2] = ["no-paratick", "tick_restart_twice"];
+const UNDO: [&str; 2] = ["no-paratick", RESTART_TWICE];
 /// The same of the series that hands deadlines over, which is one of its own.
 const UNDO_HALT_UNTIL: &str = "no-halt-until";
 

@@ -73,6 +73,8 @@ const FORCED: &str = "cpuidle_haltpoll.force=1";
 const LEARN: &str = "haltpoll.guest_halt_poll_learn=1";
 /// Guests with virtual ticks learn unasked.
 const LEARN_NOT: &str = "haltpoll.guest_halt_poll_learn=0";
+/// Undoes what the series changes for all guests; only the lab's patches know it.
+pub const RESTART_TWICE: &str = "tick_restart_twice";
 /// Begins the suffix of [`Polling::By`] where it has no name; its numbers follow.
 const BY: &str = "+poll:";
 /// What follows it.
@@ -121,7 +123,7 @@ pub const TICK_MODES: [TickModeRow; 7] = [
         about: "the tick is kept over short idle periods and stopped in long ones, as today's \
                 kernels do",
         poll: Polling::Off,
-        parameters: &["no-paratick", "tick_restart_twice"],
+        parameters: &["no-paratick", RESTART_TWICE],
         needs: None,
         virtual_ticks: false,
         halt_until: false,
@@ -133,7 +135,7 @@ pub const TICK_MODES: [TickModeRow; 7] = [
         about: "the tick is stopped at every idle entry and restarted after it, as kernels did \
                 until early 2026; the papers call this tickless",
         poll: Polling::Off,
-        parameters: &["no-paratick", "tick_restart_twice", "tickless_stop"],
+        parameters: &["no-paratick", RESTART_TWICE, "tickless_stop"],
         needs: Some("lab"),
         virtual_ticks: false,
         halt_until: false,
@@ -287,6 +289,11 @@ impl Mode {
         let tick = self.tick.row();
         let own = tick.parameters.iter().map(|parameter| parameter.to_string());
         own.chain(self.poll.parameters(tick.virtual_ticks)).collect()
+    }
+
+    /// Whether a kernel that has the series has to have the lab's patches, too.
+    pub fn undoes_series(self) -> bool {
+        self.tick.row().parameters.contains(&RESTART_TWICE)
     }
 
     pub fn needs(self) -> Option<&'static str> {

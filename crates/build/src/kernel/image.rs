@@ -26,6 +26,13 @@ pub fn is_realtime(bzimage: &Path) -> bool {
     text_of(bzimage).is_some_and(|text| text.contains(" PREEMPT_RT "))
 }
 
+/// Whether `paratick kernel deb` made it: it has the series that one would mail, and not the lab's.
+pub fn is_packaged(bzimage: &Path) -> bool {
+    let text = text_of(bzimage).unwrap_or_default();
+    let release = text.split(' ').next().unwrap_or_default();
+    Flavour::ALL.iter().any(|flavour| release.ends_with(flavour.suffix()))
+}
+
 /// Whether its first CPU waits for the others in a loop without PAUSE, as before Linux 6.5: where
 /// CPUs run in turn, they never get theirs.
 pub fn keeps_its_turn(bzimage: &Path) -> bool {
@@ -110,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_says_whether_it_is_real_time() {
+    fn an_image_says_of_what_kind_it_is() {
         let version = |kind| format!("6.12.117 (paratick@lab) #1 SMP {kind} Thu Jan  1 00:00:00");
         assert!(is_realtime(image(&version("PREEMPT_RT")).path()));
         assert!(!is_realtime(image(&version("PREEMPT_DYNAMIC")).path()));
@@ -118,6 +125,11 @@ mod tests {
         for (text, keeps) in [("6.1.0-56-amd64 (d", true), ("6.12.1+x (d", false), ("7.3 (", false)]
         {
             assert_eq!(keeps_its_turn(image(text).path()), keeps, "{text}");
+        }
+        for (text, packaged) in
+            [("6.12.117-paratick-lab (d", true), ("6.12.117-paratick-rt (d", false), ("", false)]
+        {
+            assert_eq!(is_packaged(image(text).path()), packaged, "{text}");
         }
         let short = tempfile::NamedTempFile::new().unwrap();
         fs_err::write(short.path(), "PREEMPT_RT").unwrap();

@@ -40,9 +40,13 @@ pub struct Kernels {
 impl Kernels {
     /// Without the series some modes would silently be `tickless`.
     pub fn check<'a>(&self, modes: impl IntoIterator<Item = &'a Mode>) -> Result<()> {
-        let missing = |mode: &&Mode| mode.needs().is_some_and(|series| self.kernel.lacks(series));
+        let is_packaged = self.kernel.is_packaged();
+        let missing = |mode: &&Mode| match (mode.needs(), is_packaged) {
+            (needed, true) => needed == Some(LAB) || mode.undoes_series(),
+            (needed, false) => needed.is_some() && self.kernel.has_no_series(),
+        };
         match modes.into_iter().find(missing) {
-            Some(mode) if self.kernel.is_package_with_series() => Err(usage(format!(
+            Some(mode) if is_packaged => Err(usage(format!(
                 "kernel {} has no mode {mode}: it has no patches of the lab's own\n\
                  hint: name a kernel that the lab builds, such as --kernel {DEFAULT_BASE}",
                 self.kernel
@@ -238,17 +242,22 @@ impl fmt::Display for KernelName {
 }
 
 impl KernelName {
-    /// Whether it is known to be without this series.
-    fn lacks(&self, series: &str) -> bool {
+    /// Whether it is known to have none, unless it is packaged.
+    fn has_no_series(&self) -> bool {
         match self {
             KernelName::Image(_) => false,
             KernelName::Built(built) => built.variant == Variant::Unpatched,
-            KernelName::Debian(_) => series == LAB || !self.is_package_with_series(),
+            KernelName::Debian(_) => true,
         }
     }
 
-    fn is_package_with_series(&self) -> bool {
-        matches!(self, KernelName::Debian(Stock::File(file)) if debian::has_series(file))
+    /// Whether it is of `paratick kernel deb`: it has every series but the lab's.
+    fn is_packaged(&self) -> bool {
+        match self {
+            KernelName::Image(file) => kernel::is_packaged(file),
+            KernelName::Debian(Stock::File(file)) => debian::has_series(file),
+            _ => false,
+        }
     }
 
     /// Gives the kernel that `option` names this, for which `what` was asked, where the lab builds
@@ -383,7 +392,7 @@ mod tests {
         }
         let debian: KernelName = "debian:6.12".parse().unwrap();
         assert_eq!(debian, KernelName::Debian(Stock::Named(Name::Series("6.12".into()))));
-        assert!(debian.lacks("halt-until") && debian.to_string() == "debian:6.12");
+        assert!(debian.has_no_series() && debian.to_string() == "debian:6.12");
         assert_eq!("6.12-debian".parse().as_ref(), Ok(&debian));
         for name in ["debian:6.12-x", "debian:", "linux-image-6.12.deb"] {
             assert!(name.parse::<KernelName>().unwrap_err().contains("hint:"));

@@ -39,8 +39,10 @@ impl fmt::Display for Flavour {
 }
 
 impl Flavour {
+    pub const ALL: [Flavour; 3] = [Flavour::Debian, Flavour::Cloud, Flavour::Lab];
+
     /// What `uname -r` ends in.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(in crate::kernel) fn suffix(self) -> &'static str {
         match self {
             Flavour::Debian => "-paratick-amd64",
             Flavour::Cloud => "-paratick-cloud-amd64",
@@ -131,10 +133,9 @@ mod tests {
 
     #[test]
     fn no_two_packages_have_the_same_release() {
-        let all = [Flavour::Debian, Flavour::Cloud, Flavour::Lab];
-        let mut suffixes = all.map(Flavour::suffix);
+        let mut suffixes = Flavour::ALL.map(Flavour::suffix);
         suffixes.sort();
         assert!(suffixes.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(all.iter().all(|one| one.suffix().starts_with("-paratick-")));
+        assert!(Flavour::ALL.iter().all(|one| one.suffix().starts_with("-paratick-")));
     }
 }
