@@ -44,7 +44,7 @@ pub enum Written {
 
 /// A bench whose options were checked.
 pub struct Bench {
-    options: Common,
+    pub(super) options: Common,
     name: &'static str,
     sets: Vec<Set>,
     written: Written,

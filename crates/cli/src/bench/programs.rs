@@ -129,7 +129,7 @@ pub fn multithreaded(options: Multithreaded) -> Result<ExitCode> {
     bench.run()
 }
 
-pub fn io(mut options: Io) -> Result<ExitCode> {
+pub fn io(options: Io) -> Result<ExitCode> {
     let device = options.disk.disk_device;
     let all = programs::io(device);
     let names: Vec<&str> = all.iter().map(|test| test.name.as_str()).collect();
@@ -150,37 +150,39 @@ pub fn io(mut options: Io) -> Result<ExitCode> {
             DiskDevice::VirtioBlk
         )));
     }
-    let host = &mut options.common.host;
-    host.kernels = host.kernels.for_disk(device)?;
+    let kernels = options.common.host.kernels.for_disk(device)?;
     let tests = tests.into_iter().map(IoSpec::planned).collect();
     let mut set = sets::io(tests, disk, options.scale.get());
     set.plan.disk_latency_ns = options.disk_latency.map(|latency| latency.0);
     set.plan.disk_device = device;
     set.parallel_clock = options.parallel_clock;
-    let bench = Bench::new(options.common, "io", vec![set], Written::File)?;
+    let mut bench = Bench::new(options.common, "io", vec![set], Written::File)?;
+    // After the checks, which name the kernel as it was typed.
+    bench.options.host.kernels = kernels;
     requirements::check([programs::io_package(), programs::TRACER])?;
     bench.run()
 }
 
-pub fn network(mut options: Network) -> Result<ExitCode> {
+pub fn network(options: Network) -> Result<ExitCode> {
     let all = programs::network();
     let names: Vec<&str> = all.iter().map(|test| test.name.as_str()).collect();
     check_names(&options.tests, &names, "test", "--tests")?;
-    let host = &mut options.common.host;
+    let host = &options.common.host;
     if !host.host.boots() {
         return Err(usage(
             "bench network makes a bridge on its host, which must be the lab's\n\
              hint: omit --host",
         ));
     }
-    host.kernels = host.kernels.for_network()?;
+    let kernels = host.kernels.for_network()?;
     let wanted =
         |test: &&NetworkSpec| options.tests.is_empty() || options.tests.contains(&test.name);
     let tests: Vec<_> = all.iter().filter(wanted).collect();
     let packages: Vec<&String> = tests.iter().flat_map(|test| &test.packages).collect();
     let tests = tests.into_iter().map(NetworkSpec::planned).collect();
     let set = sets::network(tests, options.network, options.scale.get());
-    let bench = Bench::new(options.common, "network", vec![set], Written::File)?;
+    let mut bench = Bench::new(options.common, "network", vec![set], Written::File)?;
+    bench.options.host.kernels = kernels;
     requirements::check(packages.into_iter().map(String::as_str).chain([programs::TRACER]))?;
     bench.run()
 }
