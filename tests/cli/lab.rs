@@ -133,6 +133,19 @@ fn a_dry_run_shows_both_command_lines_and_runs_nothing() {
 }
 
 #[test]
+fn a_default_may_be_named() {
+    let lab = Lab::new();
+    let planned = |options: &[&str]| {
+        let mut run = lab.run(&[&["--dry-run", "--accel", "tcg"], options].concat(), &["true"]);
+        let output = run.assert().code(0).get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let named =
+        ["--vcpus", "2", "--sockets", "1", "--halt-poll", "0", "--disk-device", "virtio-blk"];
+    assert_eq!(planned(&named), planned(&[]));
+}
+
+#[test]
 fn a_disk_is_virtio_blk_or_what_is_asked_for() {
     for (options, device) in [
         (&["--dry-run", "--disk", "64M"][..], "-device virtio-blk-pci,drive=disk\n"),

@@ -315,6 +315,20 @@ impl HostSettings {
         needed.map(|(row, value)| format!("{}={value}", row.parameter)).collect()
     }
 
+    /// Why KVM does not look at this row; none where it does.
+    pub fn unused(self, name: &str) -> Option<&'static str> {
+        match (self.rule(), name) {
+            (_, "halt-poll") => None,
+            (Rule::Host(HostRule { max: 0, .. }), _)
+            | (Rule::Learned(LearnedRule { max: 0, .. }), _) => Some("the host never polls"),
+            (Rule::Host(_), "halt-poll-cost") => Some("the host does not learn when to poll"),
+            (Rule::Learned(_), name) if !["halt-poll-learn", "halt-poll-cost"].contains(&name) => {
+                Some("the host learns when to poll")
+            }
+            _ => None,
+        }
+    }
+
     /// By which KVM polls.
     pub fn rule(self) -> Rule {
         let value = |name| self.get(name).expect("a row of the table") as u32;
@@ -495,6 +509,20 @@ mod tests {
                 rule => assert_eq!(*name, rule.to_string()),
             }
         }
+    }
+
+    #[test]
+    fn a_host_looks_at_what_its_rule_of_polling_has() {
+        let used = |text: &str| {
+            let subject: Subject = format!("tickless halt-poll={text}").parse().unwrap();
+            let used =
+                subject.host.each().filter(|(row, _)| subject.host.unused(row.name).is_none());
+            used.map(|(row, _)| row.name.trim_start_matches("halt-poll")).collect::<Vec<_>>()
+        };
+        assert_eq!(used("none"), [""]);
+        assert_eq!(used("0 halt-poll-learn=1"), [""]);
+        assert_eq!(used("default"), ["", "-grow", "-grow-start", "-shrink", "-floor", "-learn"]);
+        assert_eq!(used("learned"), ["", "-learn", "-cost"]);
     }
 
     #[test]

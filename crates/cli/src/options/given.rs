@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which options the user has named: one that would have no effect is refused, its default is not.
+//! Which options the user has named: one that has no effect, whatever its value, is refused; a
+//! default that is named where other values have one is not.
 
 use crate::errors::usage;
 use anyhow::Result;

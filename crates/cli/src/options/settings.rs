@@ -86,7 +86,24 @@ impl SettingOptions {
             let pairs = all.iter().flat_map(|one| values.iter().map(|value| one.with(value)));
             all = pairs.collect();
         }
+        self.check_used(&all)?;
         Ok(all)
+    }
+
+    /// Fails where something was given that none of these hosts looks at.
+    fn check_used(&self, all: &[HostSettings]) -> Result<()> {
+        let given = HOST_SETTINGS.iter().zip(&self.0).filter(|(_, values)| !values.is_empty());
+        for (HostSetting { name, .. }, _) in given {
+            let unused: Option<Vec<_>> = all.iter().map(|one| one.unused(name)).collect();
+            if let Some(why) = unused.and_then(|all| all.first().copied()) {
+                let rule = if *name == "halt-poll-cost" { "learned" } else { "default" };
+                return Err(usage(format!(
+                    "--{name} has no effect where {why}\n\
+                     hint: omit --{name}, or give --halt-poll {rule}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     pub fn single(&self, backend: &dyn Backend) -> Result<HostSettings> {
