@@ -73,6 +73,14 @@ fn fragments_are_merged_in_the_order_that_the_base_names() {
 }
 
 #[test]
+fn a_fragment_that_cannot_be_read_is_wrong_usage() {
+    let checkout = Checkout::new();
+    let error = checkout.stderr(&["kernel", "build", "--config", "/no/such.config"], 2);
+    assert!(error.contains("'/no/such.config' for '--config <FILE>': No such file"), "{error}");
+    assert!(error.contains("\nhint: name a file with lines such as CONFIG_SMP=y"), "{error}");
+}
+
+#[test]
 fn another_tick_rate_is_another_image() {
     let checkout = Checkout::with_series();
     checkout.write("kernel/config/hz1000.config", "# CONFIG_A is not set\nCONFIG_FAST=y\n");

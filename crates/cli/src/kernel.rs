@@ -63,7 +63,7 @@ pub enum Verb {
         #[arg(long, value_name = "SERIES")]
         up_to: Option<String>,
         /// Configuration fragment to merge into tinyconfig instead of those of the base
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", value_parser = fragment)]
         config: Option<PathBuf>,
         /// Rate of the tick [default: 250]; kernel/config/hzN.config has what that takes
         #[arg(long, value_name = "HZ")]
@@ -103,6 +103,12 @@ pub enum Verb {
         #[arg(long, default_value = kernel::DEFAULT_BASE)]
         base: String,
     },
+}
+
+fn fragment(text: &str) -> Result<PathBuf, String> {
+    std::fs::read_to_string(text)
+        .map(|_| text.into())
+        .map_err(|error| format!("{error}\nhint: name a file with lines such as CONFIG_SMP=y"))
 }
 
 /// Fragments of kernel/config beyond the base's.
