@@ -101,6 +101,17 @@ fn another_tick_rate_is_another_image() {
 }
 
 #[test]
+fn the_tick_of_a_fragment_of_one_s_own_is_what_is_asked_for() {
+    let checkout = Checkout::new();
+    checkout.write("own.config", "CONFIG_OWN=y\n");
+    checkout.write("kernel/config/hz250.config", "CONFIG_HZ_250=y\n");
+    let own = checkout.path("own.config");
+    let said = build(&checkout, &["--config", own.to_str().unwrap(), "--hz", "250"]);
+    let config = fs::read_to_string(line(&said, "config")).unwrap();
+    assert!(config.contains("CONFIG_HZ_250=y\nCONFIG_OWN=y\n"), "{config}");
+}
+
+#[test]
 fn a_kernel_that_looks_for_mistakes_is_another_image() {
     let checkout = Checkout::with_series();
     checkout.write("kernel/config/debug.config", "CONFIG_PROVE=y\n");

@@ -89,11 +89,8 @@ impl Base {
         self.config.iter().map(|name| self.fragment(name)).collect()
     }
 
-    /// The fragment that makes the tick `hz` fast; none where it is that without.
-    pub fn other_hz(&self, hz: u32) -> Result<Option<PathBuf>> {
-        if hz == self.hz {
-            return Ok(None);
-        }
+    /// The fragment that makes the tick `hz` fast.
+    pub fn tick(&self, hz: u32) -> Result<PathBuf> {
         let file = self.fragment(&format!("hz{hz}"));
         if !file.is_file() {
             bail!(
@@ -104,7 +101,7 @@ impl Base {
                 self.hz
             );
         }
-        Ok(Some(file))
+        Ok(file)
     }
 
     /// One of `kernel/config`, by name.

@@ -178,11 +178,10 @@ impl Inputs {
             more.push_str(&format!("-{how}-accounting"));
             fragments.push(base.fragment(&format!("{how}-accounting")));
         }
-        if let Some(hz) = changes.hz {
-            if let Some(fragment) = base.other_hz(hz)? {
-                more.push_str(&format!("-hz{hz}"));
-                fragments.push(fragment);
-            }
+        // What a fragment of the user's own comes to is not known.
+        if let Some(hz) = changes.hz.filter(|hz| *hz != base.hz || changes.config.is_some()) {
+            more.push_str(&format!("-hz{hz}"));
+            fragments.push(base.tick(hz)?);
         }
         let config = fragments.iter().map(fs_err::read_to_string);
         Ok(Inputs {
