@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use std::{
-    os::unix::fs::{symlink, PermissionsExt},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
     str::FromStr,
@@ -104,15 +104,15 @@ pub fn disk(system: Option<&System>, events: Events) -> Result<PathBuf> {
     let _lock = lock("root", events)?;
     if !disk.is_file() {
         events(Step::MakingRootDisk { folder: &folder }.into());
-        let home = disk.parent().unwrap_or(&disk);
-        fs_err::create_dir_all(home)?;
-        let new = tempfile::NamedTempFile::new_in(home)?;
-        write_disk(&folder, new.path())?;
-        fs_err::set_permissions(new.path(), PermissionsExt::from_mode(0o644))?;
-        new.persist(&disk)?;
-        remove_others(&disk)?;
+        make_disk(&disk, |part| write_disk(&folder, part))?;
     }
     Ok(disk)
+}
+
+fn make_disk(disk: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    fs_err::create_dir_all(disk.parent().unwrap_or(disk))?;
+    build_into(disk, write)?;
+    remove_others(disk)
 }
 
 /// The same, if it is there; for showing what would be run.
@@ -138,7 +138,7 @@ fn disk_of(folder: &Path) -> Result<PathBuf> {
     Ok(cache::dir()?.join("root").join(format!("{name}-{change}.ext4")))
 }
 
-/// Removes the disks of what the same folder was before.
+/// Removes the disks of what the same folder was before, and what an interrupted run left of them.
 fn remove_others(disk: &Path) -> Result<()> {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (ours, home) = (name(disk), disk.parent().unwrap_or(disk));
@@ -206,6 +206,21 @@ fn make(suite: &str, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_folder_there_is_one_disk_whatever_was_interrupted() {
+        let cache = tempfile::tempdir().unwrap();
+        let disk = cache.path().join("a-1.ext4");
+        for left in ["a-1.ext4.part", "a-0.ext4.part", "a-0.ext4", "b-0.ext4"] {
+            fs_err::write(cache.path().join(left), "part").unwrap();
+        }
+        make_disk(&disk, |part| Ok(fs_err::write(part, "whole")?)).unwrap();
+        let entries = fs_err::read_dir(cache.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["a-1.ext4", "b-0.ext4"]);
+        assert_eq!(fs_err::read_to_string(disk).unwrap(), "whole");
+    }
 
     #[test]
     fn a_system_is_a_release_or_a_folder_with_a_first_process() {

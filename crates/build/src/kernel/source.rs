@@ -57,21 +57,28 @@ pub fn pristine(source: &Source, events: Events) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Makes a folder under a temporary name and renames it when it is whole.
-pub fn build_into(dir: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let mut part = dir.as_os_str().to_owned();
+/// Makes a folder or a file under a temporary name and renames it when it is whole.
+pub fn build_into(to: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let mut part = to.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     if part.exists() {
         // Left by an interrupted run; the caller's lock says that nobody is in it.
-        fs_err::remove_dir_all(&part)?;
+        remove(&part)?;
     }
     if let Err(error) = make(&part) {
-        let _ = fs_err::remove_dir_all(&part);
+        let _ = remove(&part);
         return Err(error);
     }
-    fs_err::rename(&part, dir)?;
+    fs_err::rename(&part, to)?;
     Ok(())
+}
+
+fn remove(part: &Path) -> std::io::Result<()> {
+    match part.is_dir() {
+        true => fs_err::remove_dir_all(part),
+        false => fs_err::remove_file(part),
+    }
 }
 
 /// A tree that follows a series, and the folder its objects are kept in.
