@@ -37,13 +37,16 @@ pub struct System {
 
 impl System {
     /// Of this release, with these packages beside what it takes to run VMs, and with what is in
-    /// the folder `shown`, as /packages: `script` is there, and systemd does `after` with success.
+    /// the folder `shown`, as /packages: `script` is there, with what it waits for libvirt by, and
+    /// systemd does `after` with success.
     pub fn make(
         [folder, shown]: [&Path; 2],
         suite: &str,
         [packages, script, after]: [&str; 3],
         hooks: &[&str],
     ) -> System {
+        let wait = top().join("tests/packages/libvirt.sh");
+        fs::copy(wait, shown.join("libvirt.sh")).unwrap();
         let root = folder.join("root");
         let unit = folder.join("paratick-test.service");
         let text = format!(

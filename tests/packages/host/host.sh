@@ -74,11 +74,7 @@ up() {
 	done
 }
 
-# libvirt may have asked QEMU before udev had loaded KVM; then it asks anew.
-for second in $(seq 60); do
-	virsh domcapabilities --virttype kvm --machine q35 >/tmp/capabilities 2>&1 && break
-	sleep 1
-done
+. /packages/libvirt.sh
 archive /tmp/web
 cp /tmp/web.cpio "/boot/vmlinuz-$(uname -r)" /packages/hpet /var/lib/libvirt/images
 cd /var/lib/libvirt/images

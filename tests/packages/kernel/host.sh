@@ -8,11 +8,7 @@ export HOME=/root
 release=$(uname -r)
 images=/var/lib/libvirt/images
 
-# libvirt may have asked QEMU before udev had loaded KVM; then it asks anew.
-for second in $(seq 60); do
-	virsh domcapabilities --virttype kvm --machine q35 >/tmp/capabilities 2>&1 && break
-	sleep 1
-done
+. /packages/libvirt.sh
 mkdir -p /tmp/first/bin /tmp/first/dev /tmp/first/proc /tmp/first/sys
 cp /bin/busybox /tmp/first/bin
 install -m 755 /packages/init /tmp/first
