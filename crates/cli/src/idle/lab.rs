@@ -4,7 +4,7 @@
 use super::shown::Shown;
 use crate::{
     errors::usage,
-    options::{duration, LabOptions, Save, SideChoice},
+    options::{LabOptions, Recording},
     progress,
 };
 use anyhow::Result;
@@ -15,26 +15,18 @@ use paratick_bench::{
 };
 use paratick_core::{event::Events, wakeups::Knob};
 use paratick_machine::spec::Clock;
-use std::{collections::BTreeSet, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, process::ExitCode};
 
 #[derive(Arguments)]
+#[command(mut_arg("for", |time| time.default_value("10s")))]
 pub struct Args {
     #[command(flatten)]
     lab: LabOptions,
-    /// For how long to record, in the guest's time
-    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "10s")]
-    #[arg(value_parser = duration)]
-    time: Duration,
     #[command(flatten)]
-    side: SideChoice,
+    recording: Recording,
     /// Try what was predicted in another guest, and count
     #[arg(long)]
     confirm: bool,
-    #[command(flatten)]
-    save: Save,
-    /// Stop after this (wall-clock) time
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
-    timeout: Duration,
     #[command(flatten)]
     shown: Shown,
     /// What runs in the guest meanwhile, in the background
@@ -45,12 +37,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.lab.check_recorded("idle")?;
     args.shown.check_figure()?;
-    let sides = args.side.sides();
+    let sides = args.recording.sides();
     args.shown.check(sides.host, sides.guest, "leave --side out")?;
     args.check_confirm(sides)?;
-    args.save.check()?;
+    args.recording.save.check()?;
     let recorded = progress::during(|events| args.record(sides, None, &[], events))?;
-    args.save.keep(&recorded)?;
+    args.recording.save.keep(&recorded)?;
     let mut report = args.shown.report(&recorded);
     if args.confirm {
         let slack = report.saving.as_ref().map(|saving| (&saving.processes, saving.slack_ns));
@@ -110,7 +102,8 @@ impl Args {
         }
         let (host, guest) = plan.boot(events)?;
         let load = Load { command: &self.command, slack, knobs };
-        let recorded = record(&host, &guest, sides, self.time, load, self.timeout)?;
+        let recorded =
+            record(&host, &guest, sides, self.recording.time, load, self.recording.timeout)?;
         guest.shutdown()?;
         host.shutdown()?;
         Ok(recorded)

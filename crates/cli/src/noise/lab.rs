@@ -4,7 +4,7 @@
 use super::{differs, report::Report, shown::Shown};
 use crate::{
     errors::usage,
-    options::{duration, named, LabOptions, Save, SideChoice},
+    options::{named, LabOptions, Recording},
     progress,
 };
 use anyhow::Result;
@@ -16,19 +16,15 @@ use paratick_core::{
     noise::{guest_parameters, host_parameters, Knob, Sampler, Stalls, Trial},
 };
 use paratick_machine::{accel::Accel, guest::Guest, host::Host, spec::Clock};
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
 pub struct Args {
     #[command(flatten)]
     lab: LabOptions,
-    /// For how long to record, in the guest's time
-    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "3s")]
-    #[arg(value_parser = duration)]
-    time: Duration,
     #[command(flatten)]
-    side: SideChoice,
+    recording: Recording,
     /// Who samples in the guest: its kernel's osnoise, or a program that reads the TSC
     /// [default: osnoise where the kernel has it]
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
@@ -44,24 +40,19 @@ pub struct Args {
     #[arg(long, value_name = "STALLS")]
     stall: Option<Stalls>,
     #[command(flatten)]
-    save: Save,
-    /// Stop after this (wall-clock) time
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
-    timeout: Duration,
-    #[command(flatten)]
     shown: Shown,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.lab.check_recorded("noise")?;
-    let sides = Sides { sampler: args.sampler, ..args.side.sides() };
+    let sides = Sides { sampler: args.sampler, ..args.recording.sides() };
     args.check_stall(sides)?;
     args.shown.check(sides.guest, sides.guest && sides.host)?;
     args.check_confirm(sides)?;
-    args.save.check()?;
+    args.recording.save.check()?;
     let recorded = progress::during(|events| args.record(sides, &[], events));
     let recorded = recorded.or_else(|error| args.keep(error))?;
-    args.save.keep(&recorded)?;
+    args.recording.save.keep(&recorded)?;
     let mut report = Report::of(&recorded, args.shown.budget);
     if args.confirm {
         report.trial = args.confirm(sides, &report)?;
@@ -75,7 +66,7 @@ impl Args {
     /// What was recorded until it failed is saved and shown all the same.
     fn keep(&self, error: anyhow::Error) -> Result<Recorded> {
         if let Some(Interrupted(recorded)) = error.downcast_ref() {
-            self.save.keep(recorded)?;
+            self.recording.save.keep(recorded)?;
             self.shown.show(recorded, &Report::of(recorded, None))?;
         }
         Err(error)
@@ -126,7 +117,8 @@ impl Args {
 
     fn record(&self, sides: Sides, knobs: &[Knob], events: Events) -> Result<Recorded> {
         let (host, guest) = self.boot(knobs, events)?;
-        let mut recorded = record(&host, &guest, sides, self.time, self.timeout)?;
+        let mut recorded =
+            record(&host, &guest, sides, self.recording.time, self.recording.timeout)?;
         recorded.stalls = self.stall;
         if let (Some(host), false) = (&mut recorded.host, sides.guest) {
             self.shown.keep_above(host)?;

@@ -20,7 +20,7 @@ pub use lab::{check_agent, LabOptions, LabPlan};
 pub use output::{Format, Scale};
 pub use save::Save;
 pub use settings::SettingOptions;
-pub use side::{Role, SideChoice};
+pub use side::{Recording, Role};
 pub use vms::{Chosen, Vms};
 
 use crate::errors::usage;

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who looks at a guest: itself, its host, or both.
 
+use super::{duration, Save};
 use clap::{Args, ValueEnum};
 use paratick_bench::noise::Sides;
+use std::time::Duration;
 
-/// In the lab, which has both.
+/// Of a guest and its host, which the lab boots for it.
 #[derive(Args)]
-pub struct SideChoice {
+pub struct Recording {
+    /// For how long to record, in the guest's time
+    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "3s")]
+    #[arg(value_parser = duration)]
+    pub time: Duration,
     /// Who looks
     #[arg(long, value_name = "SIDE", default_value = "both")]
     side: Side,
+    #[command(flatten)]
+    pub save: Save,
+    /// Stop after this (wall-clock) time
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub timeout: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,7 +30,7 @@ enum Side {
     Guest,
 }
 
-impl SideChoice {
+impl Recording {
     pub fn sides(&self) -> Sides {
         Sides { host: self.side != Side::Guest, guest: self.side != Side::Host, sampler: None }
     }

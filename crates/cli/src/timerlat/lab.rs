@@ -4,7 +4,7 @@
 use super::shown::{check_any, Shown};
 use crate::{
     errors::usage,
-    options::{duration, named, LabOptions, Save, SideChoice},
+    options::{named, LabOptions, Recording},
     progress,
 };
 use anyhow::Result;
@@ -12,28 +12,19 @@ use clap::Args as Arguments;
 use paratick_bench::latency::{quiet, record, Recorded, Wanted};
 use paratick_core::{event::Events, latency::Sampler};
 use paratick_machine::spec::Clock;
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 #[derive(Arguments)]
 #[command(mut_arg("vcpus", |vcpus| vcpus.default_value("1")))]
 pub struct Args {
     #[command(flatten)]
     lab: LabOptions,
-    /// For how long to record, in the guest's time
-    #[arg(long = "for", id = "for", value_name = "TIME", default_value = "3s")]
-    #[arg(value_parser = duration)]
-    time: Duration,
     #[command(flatten)]
-    side: SideChoice,
+    recording: Recording,
     /// Who waits for the timer in the guest: its kernel's timerlat, or a program that sleeps
     /// [default: timerlat where the kernel has it]
     #[arg(long, value_name = "SAMPLER", value_parser = named::<Sampler>())]
     sampler: Option<Sampler>,
-    #[command(flatten)]
-    save: Save,
-    /// Stop after this (wall-clock) time
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
-    timeout: Duration,
     #[command(flatten)]
     shown: Shown,
     /// What runs in the guest meanwhile, in the background
@@ -44,16 +35,16 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.lab.check_recorded("timerlat")?;
     args.shown.check()?;
-    if !args.side.sides().guest {
+    if !args.recording.sides().guest {
         return Err(usage(
             "latency is measured in a guest: its host alone does not know the deadlines\n\
              hint: leave --side out",
         ));
     }
-    args.save.check()?;
+    args.recording.save.check()?;
     let recorded = progress::during(|events| args.record(events))?;
     check_any(&recorded)?;
-    args.save.keep(&recorded)?;
+    args.recording.save.keep(&recorded)?;
     args.shown.show(&recorded)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -64,11 +55,11 @@ impl Args {
         quiet(&mut plan.host, &mut plan.guest);
         let (host, guest) = plan.boot(events)?;
         let wanted = Wanted {
-            sides: self.side.sides(),
+            sides: self.recording.sides(),
             sampler: self.sampler,
-            time: self.time,
+            time: self.recording.time,
             command: &self.command,
-            limit: self.timeout,
+            limit: self.recording.timeout,
         };
         let recorded = record(&host, &guest, &wanted)?;
         guest.shutdown()?;
