@@ -150,27 +150,6 @@ fn a_guest_whose_kernel_has_no_9p_has_its_root_on_a_disk() {
     std::fs::remove_file(second).unwrap();
 }
 
-/// From 7.3 on the scheduler arms a timer for the end of a slice, beside the tick's.
-#[test]
-fn a_busy_guest_with_7_3_arms_for_the_end_of_slices() {
-    let host = host_for(kernel(), 1, &[]);
-    let guest = guest_on(&host, stock("7.3").bzimage, 1, "tickless", &[]);
-    let arms = ["HRTICK", "NO_HRTICK"].map(|feature| {
-        let line = format!(
-            "D=/sys/kernel/debug; mount -t debugfs none $D; echo {feature} >$D/sched/features"
-        );
-        assert_eq!(guest.exec(sh(&line)).unwrap().code, 0);
-        // Two threads have slices to end.
-        let measured = workload(&host, &guest, "cpu", &["--threads", "2", "--work", "100"]);
-        measured.causes[&Cause::Arm] as f64 * 1e9 / measured.report("duration_ns") as f64
-    });
-    println!("arms in a second: {arms:?}");
-    assert!(arms[0] > 2.0 * arms[1], "{arms:?}");
-    assert!((0.9..1.3).contains(&(arms[1] / HZ as f64)), "{arms:?}");
-    guest.shutdown().unwrap();
-    host.shutdown().unwrap();
-}
-
 /// The emulator counts, too.
 fn counting_host(kernel: PathBuf, parallel: bool) -> Host {
     let mut spec = host_spec(kernel, 1, &[]);

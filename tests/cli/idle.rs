@@ -97,7 +97,7 @@ fn settings_that_cannot_be_tried_are_refused_with_a_hint() {
     };
     refused(
         &["--try", "vm.swappiness=1"],
-        "hint: give sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE, defer:FUNCTION or",
+        "hint: give sysctl:KEY=VALUE, boot:PARAMETER, sched:FEATURE, mode:MODE, ",
     );
     refused(&["--try", "round:a function"], "round:FUNCTION");
     refused(&["--try", "defer:mine", "--confirm"], "hint: leave --confirm out; the lab can do it");

@@ -89,7 +89,7 @@ const SCRIPT: &str = r#"
     time=$1 slack=$2 names=$3 settings=$4; shift 4
     set -f
     for setting in $settings; do
-        echo "${setting#*=}" >"/proc/sys/${setting%%=*}" || exit 1
+        echo "${setting#*=}" >"${setting%%=*}" || exit 1
     done
     set +f
     [ $# = 0 ] || setsid "$@" </dev/null >/dev/null &
@@ -118,10 +118,11 @@ impl Load<'_> {
     }
 }
 
-/// As a file below /proc/sys, and what goes there.
+/// As a file, and what goes there.
 fn setting(knob: &Knob) -> Option<String> {
     match knob {
-        Knob::Sysctl { key, value } => Some(format!("{}={value}", key.replace('.', "/"))),
+        Knob::Sysctl { key, value } => Some(format!("/proc/sys/{}={value}", key.replace('.', "/"))),
+        Knob::Sched(feature) => Some(format!("/sys/kernel/debug/sched/features={feature}")),
         Knob::Boot(_) | Knob::Mode(_) | Knob::Moved { .. } => None,
     }
 }

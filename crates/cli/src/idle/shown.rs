@@ -20,8 +20,8 @@ pub struct Shown {
     /// Predict what this much timer slack would save for processes that sleep
     #[arg(long, value_name = "TIME")]
     pub slack: Option<Nanos>,
-    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE,
-    /// defer:FUNCTION or round:FUNCTION
+    /// Predict what a setting would save: sysctl:KEY=VALUE, boot:PARAMETER, sched:FEATURE,
+    /// mode:MODE, defer:FUNCTION or round:FUNCTION
     ///
     /// It is the guest's.  Several make one prediction.  The last two are about a kernel whose
     /// timers of this function are deferrable, or rounded to full seconds, and stand alone.

@@ -24,6 +24,8 @@ pub enum Knob {
     },
     /// A parameter of the kernel's command line.
     Boot(String),
+    /// A word for `sched/features` of debugfs.
+    Sched(String),
     Mode(Mode),
     /// Timers of the wheel with this function become something else.
     Moved {
@@ -43,7 +45,7 @@ impl Knob {
     /// The kernel parameters that make it so; none where there are none.
     pub fn parameters(&self) -> Option<Vec<String>> {
         match self {
-            Knob::Sysctl { .. } | Knob::Mode(_) => Some(Vec::new()),
+            Knob::Sysctl { .. } | Knob::Sched(_) | Knob::Mode(_) => Some(Vec::new()),
             Knob::Boot(parameter) => Some(vec![parameter.clone()]),
             Knob::Moved { how, function } if function == SAMPLER => {
                 let name = match how {
@@ -62,6 +64,7 @@ impl fmt::Display for Knob {
         match self {
             Knob::Sysctl { key, value } => write!(f, "sysctl:{key}={value}"),
             Knob::Boot(parameter) => write!(f, "boot:{parameter}"),
+            Knob::Sched(feature) => write!(f, "sched:{feature}"),
             Knob::Mode(mode) => write!(f, "mode:{mode}"),
             Knob::Moved { how: Move::Defer, function } => write!(f, "defer:{function}"),
             Knob::Moved { how: Move::Round, function } => write!(f, "round:{function}"),
@@ -77,8 +80,8 @@ impl fmt::Display for NoKnob {
         write!(
             f,
             "no setting {:?}\n\
-             hint: give sysctl:KEY=VALUE, boot:PARAMETER, mode:MODE, defer:FUNCTION or \
-             round:FUNCTION",
+             hint: give sysctl:KEY=VALUE, boot:PARAMETER, sched:FEATURE, mode:MODE, \
+             defer:FUNCTION or round:FUNCTION",
             self.0
         )
     }
@@ -97,6 +100,9 @@ impl FromStr for Knob {
             }),
             Some(("boot", parameter)) => {
                 is_word(parameter).then(|| Knob::Boot(parameter.to_string()))
+            }
+            Some(("sched", feature)) => {
+                is_feature(feature).then(|| Knob::Sched(feature.to_string()))
             }
             Some(("mode", mode)) => mode.parse().ok().map(Knob::Mode),
             Some(("defer", function)) => moved(Move::Defer, function),
@@ -123,6 +129,11 @@ fn is_key(key: &str) -> bool {
     key.contains('.') && key.split('.').all(part)
 }
 
+/// As `NO_HRTICK`.
+fn is_feature(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+}
+
 fn is_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic())
 }
@@ -136,7 +147,7 @@ struct Known {
     price: &'static str,
 }
 
-const KNOWN: [Known; 4] = [
+const KNOWN: [Known; 5] = [
     Known {
         knob: DAMON_STAT,
         function: None,
@@ -161,7 +172,18 @@ const KNOWN: [Known; 4] = [
         process: None,
         price: "lockups are not reported",
     },
+    Known {
+        knob: "sched:NO_HRTICK",
+        function: Some(SLICE),
+        process: None,
+        price: "slices end at ticks",
+    },
 ];
+
+/// Ends the slice of a task that others wait for; on by default in Linux 7.3.  It does not wake
+/// anybody: each time, a busy CPU arms, and has an interrupt.
+const SLICE: &str = "hrtick";
+const EXITS_OF_SLICE: u64 = 2;
 
 /// Since Linux 6.17, and on by default in some distributions.
 const DAMON_STAT: &str = "boot:damon_stat.enabled=N";
@@ -273,8 +295,14 @@ fn left_by(rounds: &[Round], knobs: &[Knob]) -> Option<u64> {
         !(goes && round.timers.iter().all(waits))
     };
     let costs = |cause: &Cause| !(halts_with_deadline && is_timer_s(*cause));
-    let left = rounds.iter().filter(stays).flat_map(|round| &round.exits);
-    Some(left.filter(|(cause, _)| costs(cause)).map(|(_, count)| count).sum())
+    let left = rounds.iter().filter(stays).map(|round| {
+        let exits = round.exits.iter().filter(|(cause, _)| costs(cause));
+        let exits: u64 = exits.map(|(_, count)| count).sum();
+        let slices = round.timers.iter().filter(|timer| timer.function == SLICE);
+        let ended = slices.filter(|timer| is_ended(timer)).count() as u64;
+        exits.saturating_sub(EXITS_OF_SLICE * ended)
+    });
+    Some(left.sum())
 }
 
 #[cfg(test)]
@@ -330,6 +358,21 @@ mod tests {
             passed,
             goes_on,
         ]
+    }
+
+    #[test]
+    fn a_slice_that_ends_costs_a_busy_cpu_two_exits() {
+        let (slice, mine) =
+            (timer("hrtick", Some("me"), Class::Hard), timer("x", None, Class::Hard));
+        let mut busy = round(&[&mine, &slice, &slice], &[(Cause::Arm, 4), (Cause::Expiry, 3)]);
+        busy.source = Source::Awake;
+        let others = round(&[&mine], &[(Cause::Arm, 1), (Cause::Halt, 1)]);
+        let rounds = [busy, others];
+        assert_eq!(left(&rounds, &["sched:NO_HRTICK"]), Some(5));
+        assert_eq!(left(&rounds, &["sched:HRTICK"]), None);
+        let found = advice(&guest([]), &rounds);
+        let found = found.iter().find(|one| one.knob.to_string() == "sched:NO_HRTICK").unwrap();
+        assert_eq!(found.saves_exits, 4);
     }
 
     #[test]
@@ -392,6 +435,8 @@ mod tests {
         let wrong = [
             "",
             "vm.x=1",
+            "sched:",
+            "sched:no_hrtick",
             "sysctl:",
             "sysctl:vm.x",
             "sysctl:vm.x=",
@@ -417,7 +462,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_setting_is_read_as_it_is_printed(
-            text in "sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|boot:[!-~]{1,20}|\
+            text in "sched:[A-Z_]{1,12}|boot:[!-~]{1,20}|\
+                sysctl:[a-z_]{1,9}\\.[a-z0-9_-]{1,9}=[!-~]{1,9}|\
                 (defer|round):[a-z_.]{1,9}"
         ) {
             prop_assert_eq!(text.parse::<Knob>().unwrap().to_string(), text);
