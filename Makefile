@@ -77,7 +77,7 @@ demo: ## from a bare machine to tables of exits and a report (12 to 20 min)
 	$(STEP) 5/5 'boot and measure, in 7 modes' '3 to 4 min; resumes after an interruption' \
 	    $(PARATICK) bench quick --report --output $(CARGO_TARGET_DIR)/demo.json
 
-evaluation: build ## measure the documents' tables again; after `make clean` anew (9 h)
+evaluation: build ## measure the tables that are of another series than today's (9 h for all)
 	scripts/bootstrap --with benches --with network --with evaluation
 	scripts/evaluation
 
