@@ -18,11 +18,12 @@ use std::{path::PathBuf, thread};
 /// Rate of the tick of Debian's kernels and of the lab's.
 const HZ: u64 = 250;
 
-/// A busy vCPU arms and takes each of its ticks, and the host takes its own.
+/// A busy vCPU arms and takes each of its ticks, and the host takes its own.  With 7.3 slices end
+/// beside ticks, whenever a thread of the kernel has waited.
 fn check_ticks(measured: &Measured) {
     for cause in [Cause::Arm, Cause::Expiry, Cause::HostTick] {
         let exits = measured.causes.get(&cause).copied().unwrap_or(0);
-        assert!((HZ * 9 / 10..HZ * 3 / 2).contains(&exits), "{cause:?}: {exits}");
+        assert!((HZ * 9 / 10..HZ * 2).contains(&exits), "{cause:?}: {exits}");
     }
 }
 
@@ -60,7 +61,8 @@ fn every_exit_of_a_guest_with_debians_6_1_is_counted() {
     end(host, guest);
 }
 
-/// Its self tests of crypto code want a processor whose features fit together.
+/// It wants a processor whose features fit together: self-tests of crypto code, which the lab
+/// leaves out, panicked on another.
 #[test]
 fn every_exit_of_a_guest_with_debians_7_3_is_counted() {
     let stock = stock("7.3");
