@@ -18,12 +18,11 @@ use std::{path::PathBuf, thread};
 /// Rate of the tick of Debian's kernels and of the lab's.
 const HZ: u64 = 250;
 
-/// A busy vCPU arms and takes each of its ticks, and the host takes its own.  With 7.3 slices end
-/// beside ticks, whenever a thread of the kernel has waited.
+/// A busy vCPU arms and takes each of its ticks, and the host takes its own.
 fn check_ticks(measured: &Measured) {
     for cause in [Cause::Arm, Cause::Expiry, Cause::HostTick] {
         let exits = measured.causes.get(&cause).copied().unwrap_or(0);
-        assert!((HZ * 9 / 10..HZ * 2).contains(&exits), "{cause:?}: {exits}");
+        assert!((HZ * 9 / 10..HZ * 3 / 2).contains(&exits), "{cause:?}: {exits}");
     }
 }
 
@@ -163,6 +162,11 @@ fn counting_host(kernel: PathBuf, parallel: bool) -> Host {
 /// One whose exits and world switches were counted for a second in which it was busy.
 fn counted_guest(host: &Host, kernel: PathBuf) -> Guest {
     let guest = guest_on(host, kernel, 1, "tickless", &[]);
+    // With 7.3 slices end beside ticks, whenever a thread of the kernel has waited; older kernels
+    // take the word, too.
+    let features = "/sys/kernel/debug/sched/features";
+    let line = format!("[ ! -e {features} ] || echo NO_HRTICK >{features}");
+    assert_eq!(guest.exec(sh(&line)).unwrap().code, 0);
     let measured = busy_ticks(host, &guest);
     check_ticks(&measured);
     assert_eq!(world_switches(host), [[measured.exits]]);

@@ -57,7 +57,7 @@ fn a_file_of_another_schema_is_refused() {
     );
 }
 
-/// What opens no /dev/kvm: who is in a mount namespace without the file.
+/// In a mount namespace without /dev/kvm.
 #[test]
 fn without_kvm_there_is_nothing_to_measure() {
     let program = assert_cmd::cargo::cargo_bin("paratick").display().to_string();
