@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Percentile bootstrap in two levels: rounds, then samples within each drawn round.
 
-use super::{median::median_in_place, random::Random};
+use super::{median::mean, random::Random};
 
 /// Resamples behind each bootstrap interval.
 pub const RESAMPLES: usize = 2000;
@@ -13,40 +13,65 @@ const SEED: u64 = 0x7061_7261_7469_636b;
 /// No round is empty, and there is one at least.
 pub fn median_interval(rounds: &[Vec<f64>]) -> (f64, f64) {
     let mut random = Random::new(SEED);
-    let mut drawn = Vec::new();
-    percentiles(|| {
-        draw_rounds(rounds, &mut random, &mut drawn);
-        median_in_place(&mut drawn)
-    })
+    let mut pool = Pool::of(rounds);
+    percentiles(|| pool.median(&mut random))
 }
 
 /// Each side's rounds are drawn for themselves.
 pub fn ratio_interval(above: &[Vec<f64>], below: &[Vec<f64>]) -> (f64, f64) {
     let mut random = Random::new(SEED);
-    let (mut top, mut bottom) = (Vec::new(), Vec::new());
-    percentiles(|| {
-        draw_rounds(above, &mut random, &mut top);
-        draw_rounds(below, &mut random, &mut bottom);
-        Some(median_in_place(&mut top)? / median_in_place(&mut bottom)?)
-    })
+    let (mut top, mut bottom) = (Pool::of(above), Pool::of(below));
+    percentiles(|| top.median(&mut random) / bottom.median(&mut random))
 }
 
-/// As many rounds as there are, each with as many samples as it has.
-fn draw_rounds(rounds: &[Vec<f64>], random: &mut Random, into: &mut Vec<f64>) {
-    into.clear();
-    for _ in rounds {
-        draw(&rounds[random.below(rounds.len())], random, into);
+/// What is drawn from: sorted once, so that no draw is.
+struct Pool {
+    sorted: Vec<f64>,
+    /// Of each round the places of its samples.
+    rounds: Vec<Vec<usize>>,
+    /// How often each place was drawn.
+    drawn: Vec<usize>,
+}
+
+impl Pool {
+    fn of(rounds: &[Vec<f64>]) -> Pool {
+        let mut sorted = rounds.concat();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let place = |value: &f64| sorted.partition_point(|one| one.total_cmp(value).is_lt());
+        let rounds = rounds.iter().map(|round| round.iter().map(place).collect()).collect();
+        Pool { rounds, drawn: vec![0; sorted.len()], sorted }
+    }
+
+    /// Of as many rounds as there are, each with as many samples as it has.
+    fn median(&mut self, random: &mut Random) -> f64 {
+        self.drawn.fill(0);
+        let mut number = 0;
+        for _ in &self.rounds {
+            let round = &self.rounds[random.below(self.rounds.len())];
+            for _ in round {
+                self.drawn[round[random.below(round.len())]] += 1;
+            }
+            number += round.len();
+        }
+        let (mut place, mut up_to) = (0, self.drawn[0]);
+        let mut nth = |n: usize| {
+            while up_to <= n {
+                place += 1;
+                up_to += self.drawn[place];
+            }
+            self.sorted[place]
+        };
+        let (low, high) = (nth((number - 1) / 2), nth(number / 2));
+        if number % 2 == 1 {
+            high
+        } else {
+            mean(low, high)
+        }
     }
 }
 
-fn draw(samples: &[f64], random: &mut Random, into: &mut Vec<f64>) {
-    for _ in samples {
-        into.push(samples[random.below(samples.len())]);
-    }
-}
-
-fn percentiles(mut resample: impl FnMut() -> Option<f64>) -> (f64, f64) {
-    let mut found: Vec<f64> = (0..RESAMPLES).filter_map(|_| resample()).collect();
+fn percentiles(mut resample: impl FnMut() -> f64) -> (f64, f64) {
+    let mut found: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     found.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let last = (found.len() - 1) as f64;
