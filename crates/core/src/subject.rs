@@ -322,6 +322,10 @@ impl HostSettings {
             (Rule::Host(HostRule { max: 0, .. }), _)
             | (Rule::Learned(LearnedRule { max: 0, .. }), _) => Some("the host never polls"),
             (Rule::Host(_), "halt-poll-cost") => Some("the host does not learn when to poll"),
+            (
+                Rule::Host(HostRule { grow: 0, floor: Floor::ToZero | Floor::None, .. }),
+                "halt-poll-grow-start" | "halt-poll-shrink" | "halt-poll-floor",
+            ) => Some("--halt-poll-grow 0 never polls"),
             (Rule::Learned(_), name) if !["halt-poll-learn", "halt-poll-cost"].contains(&name) => {
                 Some("the host learns when to poll")
             }
@@ -522,6 +526,7 @@ mod tests {
         assert_eq!(used("none"), [""]);
         assert_eq!(used("0 halt-poll-learn=1"), [""]);
         assert_eq!(used("default"), ["", "-grow", "-grow-start", "-shrink", "-floor", "-learn"]);
+        assert_eq!(used("default halt-poll-grow=0"), ["", "-grow", "-learn"]);
         assert_eq!(used("learned"), ["", "-learn", "-cost"]);
     }
 

@@ -96,10 +96,14 @@ impl SettingOptions {
         for (HostSetting { name, .. }, _) in given {
             let unused: Option<Vec<_>> = all.iter().map(|one| one.unused(name)).collect();
             if let Some(why) = unused.and_then(|all| all.first().copied()) {
-                let rule = if *name == "halt-poll-cost" { "learned" } else { "default" };
+                let other = match *name {
+                    "halt-poll-cost" => "--halt-poll learned",
+                    _ if why.contains("grow") => "--halt-poll-grow 2",
+                    _ => "--halt-poll default",
+                };
                 return Err(usage(format!(
                     "--{name} has no effect where {why}\n\
-                     hint: omit --{name}, or give --halt-poll {rule}"
+                     hint: omit --{name}, or give {other}"
                 )));
             }
         }
