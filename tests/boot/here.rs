@@ -2,8 +2,9 @@
 //! `--host here` on a machine that has what it needs.  That is the lab's own host, which runs KVM
 //! as any machine does; what runs below it, the emulator, counts its world switches.
 
-use crate::support::{
-    endless, host_spec, kernel, mode, pair, sh, text, tools, world_switches, PATIENCE,
+use crate::{
+    exits,
+    support::{endless, host_spec, kernel, mode, pair, sh, text, tools, world_switches, PATIENCE},
 };
 use paratick_bench::noise::quiet_host;
 use paratick_core::{results, size::Size, wire::GuestConfig};
@@ -268,5 +269,30 @@ fn what_a_vm_and_its_host_recorded_by_themselves_is_joined_and_each_vm_is_found(
     for guest in guests {
         guest.shutdown().unwrap();
     }
+    host.shutdown().unwrap();
+}
+
+/// On the whole terminal a window follows the other, with the halts of a guest that sleeps, and no
+/// BPF program is loaded again.
+#[test]
+fn what_looks_on_is_loaded_once() {
+    let (host, guest) = pair(host_spec(kernel(), 2, &[]), kernel(), 1, "tickless", &[]);
+    for verb in ["halts", "noise", "idle"] {
+        let script = format!(
+            "loaded() {{
+                 cat /proc/$(pgrep -x paratick)/fdinfo/* | sed -n 's/^prog_id://p' | sort -u
+             }}
+             {{ sleep 20; printf q; sleep 1; }} |
+                 script -qec \"stty rows 24 cols 80; $P {verb} --top\" /tmp/typed >/dev/null &
+             sleep 10; first=$(loaded); sleep 8; [ \"$first\" = \"$(loaded)\" ] || echo anew
+             wait; echo \"$first\" | wc -l; cat /tmp/typed"
+        );
+        let said = text(&exits::run(&host, &script).stdout);
+        let (programs, shown) = said.split_once('\n').unwrap();
+        assert!(programs.trim().parse::<u32>().is_ok_and(|programs| programs > 4), "{said}");
+        let times = shown.matches("1 VM ").count();
+        assert!(times > 0 && shown.contains("Polled%") == (verb == "halts"), "{said}");
+    }
+    guest.shutdown().unwrap();
     host.shutdown().unwrap();
 }

@@ -8,7 +8,8 @@ pub use paratick_instruments::{
 };
 
 use crate::{
-    noise::{self, Sides, STEP, STEP_LIMIT},
+    here::Here,
+    noise::{self, Sides, STEP_LIMIT},
     wakeups::Load,
 };
 use anyhow::{bail, Result};
@@ -16,10 +17,10 @@ use paratick_core::{
     latency::{GuestLatency, HostSteps, Sampler},
     wire::GuestConfig,
 };
-use paratick_instruments::{latency::LatencyRecorder, Instrument};
+use paratick_instruments::latency::LatencyRecorder;
 use paratick_machine::{exec::Exec, guest::Guest, host::Host, spec::HostSpec};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// At the beginning of a recording: timers that were started earlier have no known owner.
 const LEAD: Duration = Duration::from_millis(500);
@@ -96,14 +97,11 @@ pub fn record_here(
     sampler: Option<Sampler>,
     leave: &dyn Fn() -> bool,
 ) -> Result<Recorded> {
-    let mut guest = LatencyRecorder::start_with(sampler)?;
-    let end = Instant::now() + LEAD + time + TAIL;
-    while Instant::now() < end && !leave() {
-        // So that no ring fills up.
-        guest.drain()?;
-        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
-    }
-    Ok(Recorded { host: None, guest: cut(guest.read()?, LEAD, time), process: None })
+    let guest = LatencyRecorder::start_with(sampler)?;
+    let mut here = Here::<StepRecorder, _>::of(None, Some(guest));
+    let (_, latency) = here.record(LEAD + time + TAIL, leave)?;
+    let latency = latency.expect("latency is recorded");
+    Ok(Recorded { host: None, guest: cut(latency, LEAD, time), process: None })
 }
 
 fn cut(latency: GuestLatency, lead: Duration, time: Duration) -> GuestLatency {

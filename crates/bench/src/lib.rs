@@ -3,6 +3,7 @@
 
 mod background;
 mod environment;
+mod here;
 mod isolated;
 pub mod latency;
 mod lateness;

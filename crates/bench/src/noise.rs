@@ -8,13 +8,13 @@ pub use paratick_instruments::{
     noise::NoiseRecorder, osnoise::OsnoiseRecorder, sampler::ProgramRecorder,
 };
 
-use crate::sample::emulator_counted;
+use crate::{here::Here, sample::emulator_counted};
 use anyhow::{bail, Result};
 use paratick_core::{
     noise::{pair, GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
     wire::GuestConfig,
 };
-use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, pinned, Instrument};
+use paratick_instruments::{gaps::GapRecorder, osnoise::LEAD, pinned};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     guest::Guest,
@@ -22,16 +22,10 @@ use paratick_machine::{
     spec::{HostSpec, Stall},
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    fmt, thread,
-    time::{Duration, Instant},
-};
+use std::{fmt, thread, time::Duration};
 
 /// At the beginning and the end of a recording, for the noise that we make ourselves.
 const MARGIN: Duration = Duration::from_millis(500);
-
-/// How often a long recording is taken over.
-pub const STEP: Duration = Duration::from_millis(100);
 
 /// Wall-clock limit of what takes no time.
 pub const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -92,15 +86,15 @@ impl Recorded {
         Ok((Recorded { guest, host, process: Some(process), incomplete, stalls: None }, ns))
     }
 
-    /// Leaves out exits of other vCPUs than these, by process and number.
-    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
-        if let Some(host) = &mut self.host {
-            let losses = host.incomplete();
-            host.only(has);
-            if self.incomplete == losses {
-                self.incomplete = host.incomplete();
-            }
+    /// Changes the host's side, which may have exits that nobody asked for; none: there is none.
+    pub fn on_host<T>(&mut self, change: impl FnOnce(&mut HostNoise) -> T) -> Option<T> {
+        let host = self.host.as_mut()?;
+        let losses = host.incomplete();
+        let done = change(host);
+        if self.incomplete == losses {
+            self.incomplete = host.incomplete();
         }
+        Some(done)
     }
 
     fn sides(&self) -> (Option<&HostNoise>, Option<&GuestNoise>) {
@@ -268,10 +262,10 @@ fn in_guest(
     let limit = limit.max(LEAD + time + STEP_LIMIT);
     match beside {
         None => {
-            let seconds = whole(sides, time).as_secs_f64().to_string();
+            let seconds = whole(sides.guest, time).as_secs_f64().to_string();
             waited(guest.exec(Exec::new(["sleep", &seconds]).timeout(limit))?)?;
         }
-        Some(beside) => both(host, guest, whole(sides, time), limit, beside)?,
+        Some(beside) => both(host, guest, whole(sides.guest, time), limit, beside)?,
     }
     if !sides.guest {
         return Ok(None);
@@ -337,28 +331,23 @@ pub fn check_offsets(known: &[TscOffset], process: u32) -> Result<()> {
     );
 }
 
-/// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
-/// be somebody's VM.  Only absences of VMs that are as long as
-/// `above_ns` are kept.  It ends early when `leave` says so.
+/// The same on this machine, in this process.
+pub type NoiseHere = Here<NoiseRecorder, GapRecorder>;
+
+/// Only absences of VMs that are as long as `above_ns` are kept.
+pub fn start_here(sides: Sides, above_ns: u64) -> Result<NoiseHere> {
+    let host = sides.host.then(|| NoiseRecorder::start_above(above_ns)).transpose()?;
+    let guest = sides.guest.then(|| GapRecorder::start_with(sides.sampler)).transpose()?;
+    Ok(Here::of(host, guest))
+}
+
+/// It ends early when `leave` says so.
 pub fn record_here(
-    sides: Sides,
+    here: &mut NoiseHere,
     time: Duration,
-    above_ns: u64,
     leave: &dyn Fn() -> bool,
 ) -> Result<Recorded> {
-    let start = |_| NoiseRecorder::start_above(above_ns);
-    let mut host = sides.host.then_some(()).map(start).transpose()?;
-    let start = |_| GapRecorder::start_with(sides.sampler);
-    let mut guest = sides.guest.then_some(()).map(start).transpose()?;
-    let end = Instant::now() + whole(sides, time);
-    while Instant::now() < end && !leave() {
-        // So that no ring fills up.
-        host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
-        guest.as_mut().map_or(Ok(()), GapRecorder::drain)?;
-        thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
-    }
-    let noise = guest.as_mut().map(GapRecorder::read).transpose()?;
-    let host = host.as_mut().map(NoiseRecorder::read).transpose()?;
+    let (host, noise) = here.record(whole(here.has_guest(), time), leave)?;
     Ok(Recorded {
         guest: noise.map(|noise| cut(noise, time)),
         incomplete: host.as_ref().and_then(HostNoise::incomplete),
@@ -376,8 +365,8 @@ pub fn check_whole(host: Option<&HostNoise>) -> Result<()> {
 }
 
 /// For how long to record: a sampler needs some time before and after.
-fn whole(sides: Sides, time: Duration) -> Duration {
-    if sides.guest {
+fn whole(has_guest: bool, time: Duration) -> Duration {
+    if has_guest {
         LEAD + time + 2 * MARGIN
     } else {
         time

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording the halts of a host's guests, and setting what it polls by.
 
-use crate::noise::STEP;
+use crate::here::Here;
 use anyhow::{bail, Result};
 use paratick_core::{
     halts::{Floor, Halts, HostRule, Rule},
@@ -10,11 +10,7 @@ use paratick_core::{
 };
 use paratick_instruments::{halts::HaltRecorder, polls::PollRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
-use std::{
-    fmt,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
 
 /// Around the command; no workload uses so high a number.
 const WINDOW: u32 = 0xff_ffff;
@@ -47,16 +43,21 @@ pub fn record(host: &Host, guest: &Guest, argv: &[String], limit: Duration) -> R
     checked(host.read::<HaltRecorder>()?)
 }
 
-/// The same of all VMs of this machine, whatever they do, until `leave` says so or the time is
-/// over.
-pub fn record_here(time: Duration, leave: &dyn Fn() -> bool) -> Result<Halts> {
-    let mut recorder = HaltRecorder::start()?;
-    let end = Instant::now() + time;
-    while Instant::now() < end && !leave() {
-        recorder.drain()?;
-        sleep(end.saturating_duration_since(Instant::now()).min(STEP));
-    }
-    recorder.read()
+/// The same of all VMs of this machine, whatever they do.
+pub type HaltsHere = Here<HaltRecorder, PollRecorder>;
+
+pub fn start_here() -> Result<HaltsHere> {
+    Ok(Here::of(Some(HaltRecorder::start()?), None))
+}
+
+/// It ends early when `leave` says so.
+pub fn record_here(
+    here: &mut HaltsHere,
+    time: Duration,
+    leave: &dyn Fn() -> bool,
+) -> Result<Halts> {
+    let (halts, _) = here.record(time, leave)?;
+    Ok(halts.expect("halts are recorded"))
 }
 
 /// The same of a guest's CPUs, as it sees them itself: what they poll before they halt.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording what wakes a guest, from both sides.
 
-use crate::noise::{check_joined, check_whole, Sides, STEP, STEP_LIMIT};
+use crate::{
+    here::Here,
+    noise::{check_joined, check_whole, Sides, STEP_LIMIT},
+};
 use anyhow::{bail, Result};
 use paratick_core::{
     noise::HostNoise,
@@ -10,10 +13,7 @@ use paratick_core::{
 use paratick_instruments::{noise::NoiseRecorder, timers::TimerRecorder, Instrument};
 use paratick_machine::{exec::Exec, guest::Guest, host::Host};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 /// Before a recording counts: timers that were started earlier have no known owner.
 const LEAD: Duration = Duration::from_secs(1);
@@ -127,20 +127,22 @@ fn setting(knob: &Knob) -> Option<String> {
     }
 }
 
-/// The same on this machine, in this process: of the VMs that run on it, or of itself, which may
-/// be somebody's VM.  It ends early when `leave` says so.
-pub fn record_here(sides: Sides, time: Duration, leave: &dyn Fn() -> bool) -> Result<Recorded> {
-    let mut host = if sides.host { Some(NoiseRecorder::start()?) } else { None };
-    let mut guest = if sides.guest { Some(TimerRecorder::start()?) } else { None };
-    let end = Instant::now() + if sides.guest { LEAD + time + TAIL } else { time };
-    while Instant::now() < end && !leave() {
-        // So that no ring fills up.
-        host.as_mut().map_or(Ok(()), NoiseRecorder::drain)?;
-        guest.as_mut().map_or(Ok(()), TimerRecorder::drain)?;
-        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(STEP));
-    }
-    let woken = guest.as_mut().map(TimerRecorder::read).transpose()?;
-    let host = host.as_mut().map(NoiseRecorder::read).transpose()?;
+/// The same on this machine, in this process.
+pub type WakeupsHere = Here<NoiseRecorder, TimerRecorder>;
+
+pub fn start_here(sides: Sides) -> Result<WakeupsHere> {
+    let host = sides.host.then(NoiseRecorder::start).transpose()?;
+    Ok(Here::of(host, sides.guest.then(TimerRecorder::start).transpose()?))
+}
+
+/// It ends early when `leave` says so.
+pub fn record_here(
+    here: &mut WakeupsHere,
+    time: Duration,
+    leave: &dyn Fn() -> bool,
+) -> Result<Recorded> {
+    let around = if here.has_guest() { LEAD + TAIL } else { Duration::ZERO };
+    let (host, woken) = here.record(time + around, leave)?;
     Ok(Recorded { guest: woken.map(|woken| cut(woken, LEAD, time)), host, process: None })
 }
 

@@ -32,6 +32,7 @@ pub mod stats;
 pub mod subject;
 pub mod throughput;
 pub mod units;
+pub mod vms;
 pub mod wakeups;
 pub mod wire;
 pub mod workload;

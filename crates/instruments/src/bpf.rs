@@ -58,6 +58,13 @@ impl<T: Pod> Records<T> {
         Ok(())
     }
 
+    /// Forgets all that was recorded before.
+    pub fn forget(&mut self) -> Result<()> {
+        self.drain()?;
+        self.taken.clear();
+        Ok(())
+    }
+
     /// All that was taken.
     pub fn taken(&self) -> &[T] {
         &self.taken

@@ -19,6 +19,20 @@ impl Instrument for GapRecorder {
         GapRecorder::start_with(None)
     }
 
+    fn restart(self) -> Result<GapRecorder> {
+        Ok(match self {
+            GapRecorder::Osnoise(recorder) => GapRecorder::Osnoise(recorder.restart()?),
+            GapRecorder::Program(recorder) => GapRecorder::Program(recorder.restart()?),
+        })
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        match self {
+            GapRecorder::Osnoise(recorder) => recorder.drain(),
+            GapRecorder::Program(recorder) => recorder.drain(),
+        }
+    }
+
     fn read(&mut self) -> Result<GuestNoise> {
         match self {
             GapRecorder::Osnoise(recorder) => recorder.read(),
@@ -38,13 +52,5 @@ impl GapRecorder {
             Sampler::Osnoise => GapRecorder::Osnoise(OsnoiseRecorder::start()?),
             Sampler::User => GapRecorder::Program(ProgramRecorder::start()?),
         })
-    }
-
-    /// Takes what was recorded, so that a long recording does not fill its ring.
-    pub fn drain(&mut self) -> Result<()> {
-        match self {
-            GapRecorder::Osnoise(recorder) => recorder.drain(),
-            GapRecorder::Program(recorder) => recorder.drain(),
-        }
     }
 }

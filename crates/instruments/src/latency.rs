@@ -23,6 +23,13 @@ impl Instrument for LatencyRecorder {
         LatencyRecorder::start_with(None)
     }
 
+    fn drain(&mut self) -> Result<()> {
+        match self {
+            LatencyRecorder::Timerlat(recorder) => recorder.drain(),
+            LatencyRecorder::Program(recorder) => recorder.drain(),
+        }
+    }
+
     fn read(&mut self) -> Result<GuestLatency> {
         match self {
             LatencyRecorder::Timerlat(recorder) => recorder.read(),
@@ -42,13 +49,5 @@ impl LatencyRecorder {
             Sampler::Timerlat => LatencyRecorder::Timerlat(TimerlatRecorder::start()?),
             Sampler::User => LatencyRecorder::Program(WaiterRecorder::start()?),
         })
-    }
-
-    /// Takes what was recorded, so that a long recording does not fill its ring.
-    pub fn drain(&mut self) -> Result<()> {
-        match self {
-            LatencyRecorder::Timerlat(recorder) => recorder.drain(),
-            LatencyRecorder::Program(recorder) => recorder.drain(),
-        }
     }
 }

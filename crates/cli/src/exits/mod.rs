@@ -14,12 +14,11 @@ use crate::{
 use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use pages::Counts;
-use paratick_core::observed::{Change, Observed, Would, SCHEMA};
-use paratick_observe::{check, recorded, running, Wanted, Watch, STEP};
+use paratick_core::observed::{Change, Observed, Vm, Would, SCHEMA};
+use paratick_observe::{check, recorded, running, Identity, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
 use serde::Serialize;
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
@@ -213,30 +212,17 @@ impl Args {
     fn of_recording(&self, file: &Path) -> Result<Observed> {
         let wrong = |error| input::wrong("read", file, format_args!("{error:#}"));
         let mut seen = recorded(file).map_err(wrong)?;
-        for vm in &self.vms.vm {
-            if !seen.vms.iter().any(|seen| seen.name == *vm) {
-                let known: Vec<_> = seen.vms.iter().map(|seen| seen.name.as_str()).collect();
-                return Err(usage(format!(
-                    "no process '{vm}' made an exit in {}\nhint: it has exits of {}",
-                    file.display(),
-                    known.join(", ")
-                )));
-            }
-        }
-        seen.vms.retain(|vm| self.vms.vm.is_empty() || self.vms.vm.contains(&vm.name));
-        let there: BTreeSet<u32> =
-            seen.vms.iter().flat_map(|vm| &vm.exits).map(|one| one.vcpu).collect();
-        if let Some(missing) = self.vms.vcpu.iter().find(|vcpu| !there.contains(vcpu)) {
-            let there: Vec<String> = there.iter().map(u32::to_string).collect();
-            let hint = match there.is_empty() {
-                true => "omit --vcpu: no vCPU did".to_string(),
-                false => format!("give --vcpu {}", there.join(", or --vcpu ")),
-            };
-            let file = file.display();
-            return Err(usage(format!("no vCPU {missing} made an exit in {file}\nhint: {hint}")));
-        }
+        let of = |vm: &Vm| vm.exits.iter().map(|one| (vm.process, one.vcpu)).collect::<Vec<_>>();
+        let there = seen.vms.iter().flat_map(of).collect();
+        let known = seen.vms.iter().map(|vm| Identity {
+            process: vm.process,
+            name: Some(vm.name.clone()),
+            others: vm.others.clone(),
+        });
+        let chosen = self.vms.among(&there, known.collect())?;
+        seen.vms.retain(|vm| chosen.has_vm(vm.process));
         for vm in &mut seen.vms {
-            vm.exits.retain(|one| self.vms.vcpu.is_empty() || self.vms.vcpu.contains(&one.vcpu));
+            vm.exits.retain(|one| chosen.has(vm.process, one.vcpu));
         }
         Ok(seen)
     }

@@ -9,7 +9,7 @@ mod shown;
 
 use crate::{
     input::Kind,
-    options::{duration, Vms},
+    options::{duration, Chosen, Vms},
     progress,
     signals::Leaving,
     top::{windows, Screen},
@@ -17,7 +17,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args as Arguments;
 use pages::Halting;
-use paratick_bench::tune;
+use paratick_bench::tune::{self, HaltsHere};
 use paratick_build::tools::Tools;
 use paratick_core::{halts::Halts, size::Size};
 use paratick_machine::{backend, host::Host, spec::HostSpec};
@@ -60,11 +60,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.recording {
         let kind = Kind { verb: "replay", of: "halts", command: "halts" };
         let mut halts: Halts = kind.read(file)?;
-        if !args.vms.is_all() {
-            let there = halts.vcpus.iter().filter_map(|one| Some((one.process?, one.vcpu)));
-            let chosen = args.vms.of_recording(there, &halts.names)?;
-            halts.only(|process, vcpu| chosen.has(process, vcpu));
-        }
+        args.vms.choose(&mut halts)?;
         args.shown.show(&halts)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -74,10 +70,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if args.top {
         Screen::<Halting>::check()?;
-        return windows(args.time, &leaving, |time, leave| args.record(time, leave).map(Halting));
+        let (mut here, mut chosen) = args.start()?;
+        return windows(args.time, &leaving, |time, leave| {
+            record(&mut here, time, &mut chosen, leave).map(Halting)
+        });
     }
-    let record =
-        || args.record(args.time.unwrap_or(TIME), &|| leaving.wanted()).and_then(tune::checked);
+    let record = || {
+        let (mut here, mut chosen) = args.start()?;
+        let time = args.time.unwrap_or(TIME);
+        record(&mut here, time, &mut chosen, &|| leaving.wanted()).and_then(tune::checked)
+    };
     let (host, halts) = progress::during(|events| {
         let mut spec = HostSpec::for_guests(backend::HERE, "", 0, Size::default());
         spec.settings = backend::HERE.settings()?;
@@ -93,14 +95,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
-    fn record(&self, time: Duration, leave: &dyn Fn() -> bool) -> Result<Halts> {
-        let mut chosen = self.vms.find()?;
-        let mut halts = tune::record_here(time, leave)?;
-        chosen.look_again();
-        if !chosen.is_all() {
-            halts.only(|process, vcpu| chosen.has(process, vcpu));
-        }
-        halts.names = chosen.names();
-        Ok(halts)
+    fn start(&self) -> Result<(HaltsHere, Chosen)> {
+        let chosen = self.vms.find()?;
+        Ok((tune::start_here()?, chosen))
     }
+}
+
+fn record(
+    here: &mut HaltsHere,
+    time: Duration,
+    chosen: &mut Chosen,
+    leave: &dyn Fn() -> bool,
+) -> Result<Halts> {
+    let mut halts = chosen.during(leave, |leave| tune::record_here(here, time, leave))?;
+    chosen.keep(&mut halts);
+    Ok(halts)
 }

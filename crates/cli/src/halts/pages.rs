@@ -2,7 +2,10 @@
 //! What `paratick halts --top` shows.
 
 use crate::top::{per_second, percent, Column, Line, Page, Pages};
-use paratick_core::halts::{Halt, Halts, VcpuHalts, Waker};
+use paratick_core::{
+    halts::{Halt, Halts, VcpuHalts, Waker},
+    vms::OfVms,
+};
 use paratick_view::{
     number::{nanos, plural},
     tables::halts::ended_by,

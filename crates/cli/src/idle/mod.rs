@@ -16,13 +16,12 @@ use anyhow::Result;
 use clap::Args as Arguments;
 use pages::Wakeups;
 use paratick_bench::{
-    noise::{check_ran, check_whole, Sides},
-    wakeups::{record_here, Recorded},
+    noise::{check_ran, check_whole},
+    wakeups::{record_here, start_here, Recorded, WakeupsHere},
 };
 use paratick_core::{noise::HostNoise, wakeups::GuestWakeups};
 use shown::Shown;
 use std::{
-    cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -67,10 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let mut recorded = read(file)?;
         args.shown.check(recorded.host.is_some(), recorded.guest.is_some(), HINT)?;
         match &mut recorded.host {
-            Some(host) if recorded.guest.is_none() => {
-                let chosen = args.vms.of_recording(host.vcpus(), &host.names)?;
-                host.only(|process, vcpu| chosen.has(process, vcpu));
-            }
+            Some(host) if recorded.guest.is_none() => args.vms.choose(host)?,
             _ => args.vms.refuse("with the recording of one guest")?,
         }
         args.shown.show(&args.shown.report(&recorded))?;
@@ -85,15 +81,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Screen::<Wakeups>::check()?;
     }
     args.save.check()?;
-    let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
+    let mut chosen = sides.host.then(|| args.vms.find()).transpose()?;
     let leaving = Leaving::watch()?;
+    let mut here = start_here(sides)?;
     if args.top {
         return windows(args.time, &leaving, |time, leave| {
-            args.record(sides, time, &chosen, leave).map(Wakeups::of)
+            record(&mut here, time, &mut chosen, leave).map(Wakeups::of)
         });
     }
     let time = args.time.unwrap_or(TIME);
-    let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
+    let recorded = record(&mut here, time, &mut chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
     let kept = args.save.keep(&recorded);
     if !leaving.wanted() {
@@ -123,26 +120,16 @@ fn read(file: &Path) -> Result<Recorded> {
     Ok(recorded)
 }
 
-impl Args {
-    fn record(
-        &self,
-        sides: Sides,
-        time: Duration,
-        chosen: &RefCell<Option<Chosen>>,
-        leave: &dyn Fn() -> bool,
-    ) -> Result<Recorded> {
-        let mut recorded = record_here(sides, time, &|| {
-            chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
-            leave()
-        })?;
-        if let Some((chosen, host)) = chosen.borrow_mut().as_mut().zip(recorded.host.as_mut()) {
-            chosen.look_again();
-            // A VM may have lost exits, and have no others.
-            if !chosen.is_all() {
-                host.only(|process, vcpu| chosen.has(process, vcpu));
-            }
-            host.names = chosen.names();
-        }
-        Ok(recorded)
+fn record(
+    here: &mut WakeupsHere,
+    time: Duration,
+    chosen: &mut Option<Chosen>,
+    leave: &dyn Fn() -> bool,
+) -> Result<Recorded> {
+    let Some(chosen) = chosen else { return record_here(here, time, leave) };
+    let mut recorded = chosen.during(leave, |leave| record_here(here, time, leave))?;
+    if let Some(host) = &mut recorded.host {
+        chosen.keep(host);
     }
+    Ok(recorded)
 }

@@ -4,7 +4,10 @@
 use super::report::Report;
 use crate::top::{lost, per_second, Column, Line, Page, Pages};
 use paratick_bench::wakeups::Recorded;
-use paratick_core::noise::{Absence, Class, HostNoise};
+use paratick_core::{
+    noise::{Absence, Class, HostNoise},
+    vms::OfVms,
+};
 use paratick_view::{
     number::{nanos, plural},
     tables::wakeups::process,

@@ -17,12 +17,11 @@ use crate::{
 use anyhow::Result;
 use clap::Args as Arguments;
 use pages::Noise;
-use paratick_bench::noise::{check_ran, record_here, Recorded, Sides};
+use paratick_bench::noise::{check_ran, record_here, start_here, NoiseHere, Recorded, Sides};
 use paratick_core::noise::{mark_ticks, GuestNoise, HostNoise, Sampler};
 use report::Report;
 use shown::Shown;
 use std::{
-    cell::RefCell,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -86,15 +85,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Screen::<Noise>::check()?;
     }
     args.save.check()?;
-    let chosen = RefCell::new(sides.host.then(|| args.vms.find()).transpose()?);
+    let mut chosen = sides.host.then(|| args.vms.find()).transpose()?;
     let leaving = Leaving::watch()?;
+    let mut here = start_here(sides, args.shown.above_ns())?;
     if args.top {
         return windows(args.time, &leaving, |time, leave| {
-            args.record(sides, time, &chosen, leave).map(Noise::of)
+            record(&mut here, time, &mut chosen, leave).map(Noise::of)
         });
     }
     let time = args.time.unwrap_or(TIME);
-    let recorded = args.record(sides, time, &chosen, &|| leaving.wanted())?;
+    let recorded = record(&mut here, time, &mut chosen, &|| leaving.wanted())?;
     // Whoever reads the table may go away, and a disk may be full.
     let kept = args.save.keep(&recorded);
     if !leaving.wanted() {
@@ -134,18 +134,14 @@ impl Args {
         match self.recording.as_slice() {
             [file] => {
                 let mut recorded = read(file)?;
-                match &mut recorded.host {
-                    Some(host) if recorded.guest.is_none() => {
-                        let chosen = self.vms.of_recording(host.vcpus(), &host.names)?;
-                        if !chosen.is_all() {
-                            recorded.only(|process, vcpu| chosen.has(process, vcpu));
-                        }
-                        if let Some(host) = &mut recorded.host {
-                            self.shown.keep_above(host)?;
-                        }
-                    }
-                    _ => self.vms.refuse("with the recording of one guest")?,
+                if recorded.guest.is_some() {
+                    self.vms.refuse("with the recording of one guest")?;
+                    return Ok(recorded);
                 }
+                let choose = |host: &mut HostNoise| {
+                    self.vms.choose(host).and_then(|()| self.shown.keep_above(host))
+                };
+                recorded.on_host(choose).transpose()?;
                 Ok(recorded)
             }
             [one, other] => {
@@ -169,31 +165,18 @@ impl Args {
             }
         }
     }
+}
 
-    fn record(
-        &self,
-        sides: Sides,
-        time: Duration,
-        chosen: &RefCell<Option<Chosen>>,
-        leave: &dyn Fn() -> bool,
-    ) -> Result<Recorded> {
-        let above = self.shown.above_ns();
-        let mut recorded = record_here(sides, time, above, &|| {
-            chosen.borrow_mut().iter_mut().for_each(Chosen::look_at_times);
-            leave()
-        })?;
-        if let Some(chosen) = &mut *chosen.borrow_mut() {
-            chosen.look_again();
-            // A VM may have lost exits, and have no others.
-            if !chosen.is_all() {
-                recorded.only(|process, vcpu| chosen.has(process, vcpu));
-            }
-            if let Some(host) = &mut recorded.host {
-                host.names = chosen.names();
-            }
-        }
-        Ok(recorded)
-    }
+fn record(
+    here: &mut NoiseHere,
+    time: Duration,
+    chosen: &mut Option<Chosen>,
+    leave: &dyn Fn() -> bool,
+) -> Result<Recorded> {
+    let Some(chosen) = chosen else { return record_here(here, time, leave) };
+    let mut recorded = chosen.during(leave, |leave| record_here(here, time, leave))?;
+    recorded.on_host(|host| chosen.keep(host));
+    Ok(recorded)
 }
 
 /// The process of a VM by its name in a recording, or by its number.

@@ -3,8 +3,9 @@
 
 use crate::top::{lost, per_second, percent, Column, Line, Page, Pages};
 use paratick_bench::noise::Recorded;
-use paratick_core::noise::{
-    by_source, host_sources, ledger, Absence, Class, HostNoise, Ledger, Rank,
+use paratick_core::{
+    noise::{by_source, host_sources, ledger, Absence, Class, HostNoise, Ledger, Rank},
+    vms::OfVms,
 };
 use paratick_view::number::{nanos, plural};
 use ratatui::layout::Constraint;

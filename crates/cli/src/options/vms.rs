@@ -5,9 +5,11 @@ use super::refuse;
 use crate::errors::usage;
 use anyhow::Result;
 use clap::Args;
+use paratick_core::vms::OfVms;
 use paratick_observe::{running, Identity, Wanted};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cell::RefCell,
+    collections::BTreeSet,
     time::{Duration, Instant},
 };
 
@@ -32,29 +34,25 @@ impl Vms {
         Ok(Chosen { wanted, vcpus: self.vcpu.clone(), known, looked: Instant::now() })
     }
 
-    pub fn is_all(&self) -> bool {
-        self.vm.is_empty() && self.vcpu.is_empty()
-    }
-
     pub fn refuse(&self, why: &str) -> Result<()> {
         refuse(&["vm", "vcpu"], why)
     }
 
-    /// The same of a recording: these vCPUs, by process, were recorded, and processes have names.
-    pub fn of_recording(
-        &self,
-        there: impl IntoIterator<Item = (u32, u32)>,
-        names: &BTreeMap<u32, String>,
-    ) -> Result<Chosen> {
-        let there: Vec<(u32, u32)> = there.into_iter().collect();
-        let mut known: Vec<Identity> = Vec::new();
-        for (process, _) in there.iter().copied() {
-            if known.iter().all(|one| one.process != process) {
-                let name = names.get(&process).cloned();
-                known.push(Identity { process, name, others: Vec::new() });
-            }
-        }
-        known.sort_by_key(|one| one.process);
+    /// Leaves out of a recording what was not chosen.
+    pub fn choose(&self, recorded: &mut impl OfVms) -> Result<()> {
+        let there = recorded.vcpus();
+        let processes: BTreeSet<u32> = there.iter().map(|(process, _)| *process).collect();
+        let known = processes.into_iter().map(|process| Identity {
+            process,
+            name: recorded.names().get(&process).cloned(),
+            others: Vec::new(),
+        });
+        self.among(&there, known.collect())?.choose(recorded);
+        Ok(())
+    }
+
+    /// Of vCPUs that were recorded, and their VMs.
+    pub fn among(&self, there: &BTreeSet<(u32, u32)>, known: Vec<Identity>) -> Result<Chosen> {
         for vm in &self.vm {
             let is = |one: &&Identity| vm.parse() == Ok(one.process) || one.is_called(vm);
             if !known.iter().any(|one| is(&one)) {
@@ -97,19 +95,40 @@ pub struct Chosen {
 const BETWEEN: Duration = Duration::from_secs(2);
 
 impl Chosen {
-    /// For whoever records: VMs come and go meanwhile.
-    pub fn look_at_times(&mut self) {
-        if self.looked.elapsed() >= BETWEEN {
-            self.look_again();
+    /// For whoever records until it is to leave: VMs come and go meanwhile.
+    pub fn during<T>(
+        &mut self,
+        leave: &dyn Fn() -> bool,
+        record: impl FnOnce(&dyn Fn() -> bool) -> T,
+    ) -> T {
+        let chosen = RefCell::new(self);
+        record(&|| {
+            let mut chosen = chosen.borrow_mut();
+            if chosen.looked.elapsed() >= BETWEEN {
+                chosen.look_again();
+            }
+            leave()
+        })
+    }
+
+    /// Leaves out of what was recorded now what was not chosen, and tells names.
+    pub fn keep(&mut self, recorded: &mut impl OfVms) {
+        self.look_again();
+        self.choose(recorded);
+        let chosen = self.known.iter().filter(|one| self.has_vm(one.process));
+        let names = chosen.filter_map(|one| Some((one.process, one.name.clone()?)));
+        recorded.set_names(names.collect());
+    }
+
+    fn choose(&self, recorded: &mut impl OfVms) {
+        // A VM may have lost exits, and have no others.
+        if !(self.wanted.is_all() && self.vcpus.is_empty()) {
+            recorded.only(|process, vcpu| self.has(process, vcpu));
         }
     }
 
-    pub fn is_all(&self) -> bool {
-        self.wanted.is_all() && self.vcpus.is_empty()
-    }
-
     /// VMs that have started meanwhile have names, too.
-    pub fn look_again(&mut self) {
+    fn look_again(&mut self) {
         let new = running().into_iter();
         let known: Vec<u32> = self.known.iter().map(|one| one.process).collect();
         self.known.extend(new.filter(|one| !known.contains(&one.process)));
@@ -126,11 +145,5 @@ impl Chosen {
             || self.wanted.has(&Identity { process, ..Identity::default() }),
             |one| self.wanted.has(one),
         )
-    }
-
-    /// What the chosen ones are called, where they have names.
-    pub fn names(&self) -> BTreeMap<u32, String> {
-        let chosen = self.known.iter().filter(|one| self.has_vm(one.process));
-        chosen.filter_map(|one| Some((one.process, one.name.clone()?))).collect()
     }
 }

@@ -126,7 +126,7 @@ fn leaves(key: KeyEvent) -> Option<Ended> {
 pub fn windows<P: Pages>(
     time: Option<Duration>,
     leaving: &Leaving,
-    record: impl Fn(Duration, &dyn Fn() -> bool) -> Result<P>,
+    mut record: impl FnMut(Duration, &dyn Fn() -> bool) -> Result<P>,
 ) -> Result<ExitCode> {
     let screen = RefCell::new(Screen::take()?);
     let failed = RefCell::new(None);

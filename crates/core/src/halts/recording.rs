@@ -2,8 +2,9 @@
 //! What was recorded of the halts of vCPUs, on the host or in a guest.
 
 use super::{maximum::Maximum, rule::Rule};
+use crate::vms::OfVms;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Halts {
@@ -15,18 +16,22 @@ pub struct Halts {
     pub vcpus: Vec<VcpuHalts>,
 }
 
-impl Halts {
-    pub fn name(&self, process: u32) -> String {
-        match self.names.get(&process) {
-            Some(name) => format!("{name} (pid {process})"),
-            None => format!("pid {process}"),
-        }
+impl OfVms for Halts {
+    fn vcpus(&self) -> BTreeSet<(u32, u32)> {
+        self.vcpus.iter().filter_map(|one| Some((one.process?, one.vcpu))).collect()
     }
 
-    /// Leaves out what is not of these vCPUs, by process and number.
-    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
+    fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
         self.vcpus.retain(|one| one.process.is_some_and(|process| has(process, one.vcpu)));
         self.names.retain(|name, _| self.vcpus.iter().any(|one| one.process == Some(*name)));
+    }
+
+    fn names(&self) -> &BTreeMap<u32, String> {
+        &self.names
+    }
+
+    fn set_names(&mut self, names: BTreeMap<u32, String>) {
+        self.names = names;
     }
 }
 

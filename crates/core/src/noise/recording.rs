@@ -2,7 +2,7 @@
 //! What was recorded of noise, on a host and in a guest.
 
 use super::{clock::Clock, parts::Told};
-use crate::cause::Cause;
+use crate::{cause::Cause, vms::OfVms};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,34 +118,10 @@ impl HostNoise {
         vms
     }
 
-    /// By process, and number in it: all vCPUs that were seen.
-    pub fn vcpus(&self) -> BTreeSet<(u32, u32)> {
-        let offsets = self.tsc_offsets.iter().map(|one| (one.process, one.vcpu));
-        offsets.chain(self.absences.iter().map(|one| (one.process, one.vcpu))).collect()
-    }
-
-    /// Leaves out what is not of these vCPUs, by process and number.
-    pub fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
-        let seen = self.vcpus();
-        let its = |process: u32| seen.iter().any(|(vm, vcpu)| *vm == process && has(*vm, *vcpu));
-        self.lost.retain(|process, _| *process == 0 || its(*process));
-        self.names.retain(|process, _| its(*process));
-        self.tsc_offsets.retain(|one| has(one.process, one.vcpu));
-        self.absences.retain(|one| has(one.process, one.vcpu));
-    }
-
     /// Leaves out absences that kept a vCPU from less.
     pub fn above(&mut self, least_ns: u64) {
         self.least_ns = self.least_ns.max(least_ns);
         self.absences.retain(|one| one.kept_ns() >= least_ns);
-    }
-
-    /// A VM, by its name where it has one.
-    pub fn name(&self, process: u32) -> String {
-        match self.names.get(&process) {
-            Some(name) => format!("{name} (pid {process})"),
-            None => format!("pid {process}"),
-        }
     }
 
     /// Why it is not all that there was.
@@ -162,6 +138,30 @@ impl HostNoise {
     pub fn audited(&self, class: Class) -> u64 {
         let those = self.absences.iter().filter(|one| one.audited && one.class == class);
         those.count() as u64
+    }
+}
+
+impl OfVms for HostNoise {
+    fn vcpus(&self) -> BTreeSet<(u32, u32)> {
+        let offsets = self.tsc_offsets.iter().map(|one| (one.process, one.vcpu));
+        offsets.chain(self.absences.iter().map(|one| (one.process, one.vcpu))).collect()
+    }
+
+    fn only(&mut self, has: impl Fn(u32, u32) -> bool) {
+        let seen = self.vcpus();
+        let its = |process: u32| seen.iter().any(|(vm, vcpu)| *vm == process && has(*vm, *vcpu));
+        self.lost.retain(|process, _| *process == 0 || its(*process));
+        self.names.retain(|process, _| its(*process));
+        self.tsc_offsets.retain(|one| has(one.process, one.vcpu));
+        self.absences.retain(|one| has(one.process, one.vcpu));
+    }
+
+    fn names(&self) -> &BTreeMap<u32, String> {
+        &self.names
+    }
+
+    fn set_names(&mut self, names: BTreeMap<u32, String>) {
+        self.names = names;
     }
 }
 

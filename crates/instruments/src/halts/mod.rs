@@ -43,6 +43,17 @@ impl Instrument for HaltRecorder {
         Ok(HaltRecorder { ebpf, begun_ns: now_ns(), rule, records })
     }
 
+    fn restart(mut self) -> Result<HaltRecorder> {
+        self.records.forget()?;
+        self.rule = rule_in(Path::new(PARAMETERS));
+        self.begun_ns = now_ns();
+        Ok(self)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All halts since the start that ended in a window that a guest marked; where none did, all.
     ///
     /// Fails if a halt could not be recorded: without it nothing can be replayed.
@@ -63,13 +74,6 @@ impl Instrument for HaltRecorder {
             records: self.records.taken(),
         };
         Ok(gather(&recorded))
-    }
-}
-
-impl HaltRecorder {
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

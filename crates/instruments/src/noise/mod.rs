@@ -19,7 +19,7 @@ use raw::{
     Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LEAST,
     NOISE_OPEN, NOISE_WANTED,
 };
-use std::{thread::sleep, time::Duration};
+use std::{collections::BTreeMap, thread::sleep, time::Duration};
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
@@ -29,11 +29,29 @@ const STEP: Duration = Duration::from_millis(1);
 
 pub struct NoiseRecorder {
     programs: Programs,
-    begun: Instant,
-    /// As KVM counted them before.
-    exits_before: Option<u64>,
     records: Records<Absence>,
     least_ns: u64,
+    before: Before,
+}
+
+/// What there was at the start.
+struct Before {
+    at: Instant,
+    exits: u64,
+    /// As KVM counted them.
+    exits_by_kvm: Option<u64>,
+    lost: BTreeMap<u32, u64>,
+}
+
+impl Before {
+    fn of(programs: &Programs) -> Result<Before> {
+        Ok(Before {
+            exits: bpf::state(&programs.ebpf, NOISE_EXITS)?,
+            exits_by_kvm: untold::exits(),
+            lost: programs.lost()?,
+            at: clock::with_tsc(),
+        })
+    }
 }
 
 impl Instrument for NoiseRecorder {
@@ -44,11 +62,25 @@ impl Instrument for NoiseRecorder {
         NoiseRecorder::start_above(0)
     }
 
+    fn restart(mut self) -> Result<NoiseRecorder> {
+        self.records.forget()?;
+        if bpf::state(&self.programs.ebpf, NOISE_OPEN)? == 0 {
+            bpf::set_state(&mut self.programs.ebpf, NOISE_AUDITED, 0)?;
+            bpf::set_state(&mut self.programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
+        }
+        self.before = Before::of(&self.programs)?;
+        Ok(self)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All exits since the start after which the guest was entered again, but those that were lost.
     fn read(&mut self) -> Result<HostNoise> {
         let audit = self.audit()?;
         // In this order: what ends in between is one more record.
-        let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)?;
+        let exits = bpf::state(&self.programs.ebpf, NOISE_EXITS)? - self.before.exits;
         // What comes later may have no record.
         let end = clock::with_tsc();
         self.drain()?;
@@ -60,14 +92,17 @@ impl Instrument for NoiseRecorder {
             mark_ticks(&mut absences);
         }
         let mut lost = self.programs.lost()?;
-        lost.retain(|_, exits| *exits > 0);
-        let clock = Clock { begin: self.begun, end };
+        lost.retain(|vm, exits| {
+            *exits -= self.before.lost.get(vm).copied().unwrap_or(0).min(*exits);
+            *exits > 0
+        });
+        let clock = Clock { begin: self.before.at, end };
         Ok(HostNoise {
             least_ns: self.least_ns,
             exits,
             lost,
             exits_by_kvm: untold::exits()
-                .zip(self.exits_before)
+                .zip(self.before.exits_by_kvm)
                 .map(|(now, before)| now.saturating_sub(before)),
             offload: untold::offload(),
             audit,
@@ -84,8 +119,8 @@ impl NoiseRecorder {
         let records = Records::of(&mut programs.ebpf)?;
         bpf::set_state(&mut programs.ebpf, NOISE_LEAST, least_ns)?;
         bpf::set_state(&mut programs.ebpf, NOISE_WANTED, AUDIT_OPEN.into())?;
-        let exits_before = untold::exits();
-        Ok(NoiseRecorder { programs, begun: clock::with_tsc(), exits_before, records, least_ns })
+        let before = Before::of(&programs)?;
+        Ok(NoiseRecorder { programs, records, least_ns, before })
     }
 
     /// Ends the window in which an emulator counts the same exits.  None if no vCPU makes one now,
@@ -109,11 +144,6 @@ impl NoiseRecorder {
         sleep(STEP * 20);
         let exits = bpf::state(&self.programs.ebpf, NOISE_AUDITED)?;
         Ok(Some(Audit { exits, world_switches: None }))
-    }
-
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

@@ -54,6 +54,11 @@ impl Instrument for OsnoiseRecorder {
         Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records, parts })
     }
 
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()?;
+        self.parts.drain()
+    }
+
     /// All gaps from [`LEAD`] after the start on.
     ///
     /// Fails if one could not be recorded.
@@ -76,12 +81,6 @@ impl OsnoiseRecorder {
     /// Whether this kernel has the tracer.
     pub(crate) fn can(tracefs: &Tracefs) -> bool {
         program::is_there(tracefs)
-    }
-
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()?;
-        self.parts.drain()
     }
 }
 

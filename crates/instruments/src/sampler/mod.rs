@@ -63,6 +63,10 @@ impl Instrument for ProgramRecorder {
         Ok(ProgramRecorder { threads, ebpf, begun, records, seen: Vec::new() })
     }
 
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All gaps from [`LEAD`] after the start on.  Nobody samples any more then.
     ///
     /// Fails if one could not be recorded.
@@ -79,13 +83,6 @@ impl Instrument for ProgramRecorder {
             gaps: gaps(self.records.taken(), &clock),
         };
         Ok(noise.cut(0, u64::MAX))
-    }
-}
-
-impl ProgramRecorder {
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

@@ -39,6 +39,10 @@ impl Instrument for StepRecorder {
         Ok(StepRecorder { ebpf, begun: clock::with_tsc(), records })
     }
 
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All steps since the start.
     ///
     /// Fails if one could not be recorded.
@@ -54,13 +58,6 @@ impl Instrument for StepRecorder {
             tsc_offsets: tsc_offsets::read(),
             steps,
         })
-    }
-}
-
-impl StepRecorder {
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

@@ -56,6 +56,10 @@ impl Instrument for TimerlatRecorder {
         Ok(TimerlatRecorder { tracer, ebpf, begun: clock::with_tsc(), records })
     }
 
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All activations that have ended since the start.
     ///
     /// Fails if one could not be recorded.
@@ -86,11 +90,6 @@ impl TimerlatRecorder {
     /// Whether this kernel has the tracer.
     pub(crate) fn can(tracefs: &Tracefs) -> bool {
         tracefs.has_tracer(Self::NAME)
-    }
-
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

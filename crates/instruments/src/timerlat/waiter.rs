@@ -64,6 +64,10 @@ impl Instrument for WaiterRecorder {
         Ok(WaiterRecorder { threads, ebpf, begun, records })
     }
 
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// All activations that have ended since the start.  Nobody waits any more then.
     ///
     /// Fails if one could not be recorded.
@@ -81,13 +85,6 @@ impl Instrument for WaiterRecorder {
             activations,
             unseen,
         })
-    }
-}
-
-impl WaiterRecorder {
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

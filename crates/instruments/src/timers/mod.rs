@@ -44,6 +44,16 @@ impl Instrument for TimerRecorder {
         Ok(TimerRecorder { ebpf, begun: clock::with_tsc(), records })
     }
 
+    fn restart(mut self) -> Result<TimerRecorder> {
+        self.records.forget()?;
+        self.begun = clock::with_tsc();
+        Ok(self)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.records.drain()
+    }
+
     /// Fails if something could not be recorded: a wake-up would have the wrong cause.
     fn read(&mut self) -> Result<GuestWakeups> {
         self.drain()?;
@@ -85,11 +95,6 @@ impl TimerRecorder {
             }
         }
         Ok(starts)
-    }
-
-    /// As [`Records::drain`].
-    pub fn drain(&mut self) -> Result<()> {
-        self.records.drain()
     }
 }
 

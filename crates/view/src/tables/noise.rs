@@ -5,9 +5,12 @@ use crate::{
     number::{self, count, nanos, plural},
     table::Table,
 };
-use paratick_core::noise::{
-    Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Level, Parts, Rank, Source, Stalls,
-    Trial,
+use paratick_core::{
+    noise::{
+        Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Level, Parts, Rank, Source,
+        Stalls, Trial,
+    },
+    vms::OfVms,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
