@@ -73,6 +73,17 @@ fn a_bench_measures_on_the_machine(machine: &Host) {
     let samples = || results.cells.iter().flat_map(|cell| cell.samples());
     // The machine knows of no emulator below it.
     assert!(samples().all(|sample| sample.world_switches.is_none() && sample.problems.is_empty()));
+    // Nor has it a PMU; its kernel's clock of QEMU's threads has the guest's time, and KVM's.
+    for sample in samples() {
+        let (cpu, time) = (sample.cpu_ns.unwrap(), sample.duration_ns.unwrap());
+        let guest = sample.user_ns.unwrap() + sample.system_ns.unwrap();
+        // A tick of the guest's clock is 10 ms.
+        assert!(
+            cpu > guest.saturating_sub(20_000_000) && cpu < 3 * time + 100_000_000,
+            "{sample:?}"
+        );
+        assert!(sample.host_cycles.is_none() && sample.guest_instructions.is_none());
+    }
     let totals = |sample: &results::Sample| -> Vec<u64> {
         sample.per_vcpu.iter().map(|vcpu| vcpu.total).collect()
     };

@@ -9,6 +9,7 @@ use paratick_core::{
     units::{Hz, Nanos},
     workload::Report,
 };
+use paratick_instruments::spent::Spent;
 use paratick_machine::host::Host;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -92,6 +93,15 @@ pub fn sample(
     };
     sample.problems = doubts(&sample);
     sample
+}
+
+/// What this machine's kernel counted of all guests of a run.
+pub fn spend(sample: &mut Sample, spent: Spent) {
+    sample.cpu_ns = Some(spent.cpu_ns);
+    sample.host_cycles = spent.pmu.map(|pmu| pmu.host_cycles);
+    sample.guest_cycles = spent.pmu.map(|pmu| pmu.guest_cycles);
+    sample.host_instructions = spent.pmu.map(|pmu| pmu.host_instructions);
+    sample.guest_instructions = spent.pmu.map(|pmu| pmu.guest_instructions);
 }
 
 /// One marker's windows of several guests, as the window that they are.

@@ -18,6 +18,7 @@ use paratick_core::{
     subject::HostSettings,
     wire::GuestConfig,
 };
+use paratick_instruments::spent::SpentCounter;
 use paratick_machine::{guest::Guest, host::Host, spec::HostSpec};
 
 /// A host that is booted when it is first needed, and again after a guest has failed on it.
@@ -45,7 +46,10 @@ impl HostWorker<'_> {
         if self.host.is_none() {
             let host = Host::boot(self.spec.clone(), &self.settings.tools, events)?;
             verify::check_host(&host)?;
-            if host.world_switches().is_none() {
+            if !self.spec.backend.boots() {
+                let has_pmu = SpentCounter::start(&[std::process::id()])?.has_pmu();
+                events(Warning::NotCountedHere { has_pmu }.into());
+            } else if host.world_switches().is_none() {
                 events(Warning::WorldSwitchesNotCounted.into());
             }
             self.host = Some(CountingHost { host, before: 0 });
@@ -118,7 +122,10 @@ impl HostWorker<'_> {
                 let prepared = &settings.prepared;
                 workloads::in_one_window(&on.host, &guests, &agent, &plan, prepared, ran)?
             }
-            false => workloads::all(&guests, &agent, &plan, &settings.prepared, ran)?,
+            false => {
+                let here = !on.host.boots();
+                workloads::all(&guests, here, &agent, &plan, &settings.prepared, ran)?
+            }
         };
         let mut samples = on.join(&guests, &runs, boot)?;
         let through: Vec<&Run> = match hung {
@@ -272,11 +279,14 @@ impl CountingHost {
                 let emulator = emulator.map(|seen| &seen[place]);
                 Ok(sample::sample(report, &windows[place], emulator, cost))
             });
-            let sample = Sample {
+            let mut sample = Sample {
                 round: boot.round,
                 repeat: run.repeat,
                 ..sample::together(parts.collect::<Result<_>>()?)
             };
+            if let Some(spent) = run.spent {
+                sample::spend(&mut sample, spent);
+            }
             Ok((run.done(), sample))
         };
         runs.iter().map(sample_of).collect()

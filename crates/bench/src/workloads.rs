@@ -18,7 +18,12 @@ use paratick_core::{
     wakeups::Woken,
     workload::Report,
 };
-use paratick_instruments::{halts::HaltRecorder, pcpus::PcpuCounter, timers::TimerRecorder};
+use paratick_instruments::{
+    halts::HaltRecorder,
+    pcpus::PcpuCounter,
+    spent::{Spent, SpentCounter},
+    timers::TimerRecorder,
+};
 use paratick_machine::{
     exec::{Exec, ExecResult},
     failure::Failure,
@@ -36,6 +41,8 @@ pub struct Run {
     pub reports: Vec<Report>,
     /// Of the host, where the window is of all guests.
     pub pcpus: Option<Pcpus>,
+    /// By all guests, from the start of the workload to its end, where this machine is the host.
+    pub spent: Option<Spent>,
 }
 
 impl Run {
@@ -60,8 +67,10 @@ pub struct Completed {
 /// Runs the workloads in turn, in all guests at once, and all of them again for every repeat: so a
 /// drift within the guests' life meets all of them.  A workload that fails is told and left away;
 /// an error means that the guests themselves are of no more use, nor what was measured in them.
+/// `here`: this machine is their host.
 pub fn all(
     guests: &[Guest],
+    here: bool,
     agent: &str,
     plan: &Plan,
     prepared: &Prepared,
@@ -82,15 +91,18 @@ pub fn all(
         }
     }
     let mut window = 0;
+    let processes: Vec<u32> = guests.iter().map(Guest::pid).collect();
     for repeat in 1..=plan.repeats {
         let mut failed = Vec::new();
         for workload in &workloads {
             window += 1;
             let run = |guest: &Guest| run_one(guest, agent, workload, window, &[]);
+            let counter = here.then(|| SpentCounter::start(&processes)).transpose()?;
             match all.note(workload, Doing::Running(repeat), in_each(guests, run))? {
                 Some(reports) => {
                     let workload = (*workload).clone();
-                    all.runs.push(Run { workload, repeat, window, reports, pcpus: None })
+                    let spent = counter.map(SpentCounter::read).transpose()?;
+                    all.runs.push(Run { workload, repeat, window, reports, pcpus: None, spent })
                 }
                 None => failed.push(workload.workload.clone()),
             }
@@ -150,7 +162,7 @@ pub fn in_one_window(
             if let Some(reports) = all.note(workload, Doing::Running(repeat), came)? {
                 let pcpus = Some(host.read::<PcpuCounter>()?);
                 let workload = (*workload).clone();
-                all.runs.push(Run { workload, repeat, window, reports, pcpus });
+                all.runs.push(Run { workload, repeat, window, reports, pcpus, spent: None });
             }
             host.stop::<PcpuCounter>()?;
             others.stop()?;

@@ -111,6 +111,14 @@ pub fn warning(warning: &Warning) -> String {
              them"
                 .into()
         }
+        NotCountedHere { has_pmu: true } => {
+            "world switches are not counted: only the lab's own emulator counts them".into()
+        }
+        NotCountedHere { has_pmu: false } => {
+            "neither world switches are counted, as only the lab's own emulator counts them, nor \
+             cycles and instructions, as this machine has no PMU"
+                .into()
+        }
         PreparedInGuests { workload, why } => {
             format!("{workload} is prepared in every guest, which takes longer: {why}")
         }

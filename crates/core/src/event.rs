@@ -96,6 +96,10 @@ pub enum Warning<'a> {
     },
     NothingToCompareWith,
     WorldSwitchesNotCounted,
+    /// Of the machine that is the host.
+    NotCountedHere {
+        has_pmu: bool,
+    },
     PreparedInGuests {
         workload: &'a str,
         why: &'a str,

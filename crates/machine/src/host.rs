@@ -123,6 +123,11 @@ impl Host {
         &self.ready
     }
 
+    /// Whether it is not this machine.
+    pub fn boots(&self) -> bool {
+        self.booted.spec.backend.boots()
+    }
+
     /// Where the emulator writes its count of world switches, if it was asked to.
     pub fn world_switches(&self) -> Option<PathBuf> {
         let Booted { spec, tools, run, .. } = &*self.booted;

@@ -66,6 +66,7 @@ fn heading(figure: Figure) -> &'static str {
         Figure::TimerExits => "timer exits",
         Figure::TscDeadlineWrites => "TSC_DEADLINE",
         Figure::Instructions => "instructions",
+        Figure::Cycles => "CPU cycles",
         Figure::CpuNs => "CPU time",
         Figure::DurationNs => "duration",
         _ => "other",

@@ -108,7 +108,7 @@ fn what_was_not_measured_is_not_compared() {
     };
     assert_eq!(outcome(Figure::CpuNs), Outcome::NotMeasured);
     assert_eq!(outcome(Figure::TscDeadlineWrites), Outcome::NoDifferenceShown);
-    assert_eq!(report.count(Outcome::NotMeasured), 3);
+    assert_eq!(report.count(Outcome::NotMeasured), 4);
 }
 
 /// There is no ratio to 0, but a change from it.

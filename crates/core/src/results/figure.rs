@@ -26,6 +26,10 @@ pub enum Figure {
     Instructions,
     /// Of host and guest, in a second on the host's clock.
     InstructionsPerS,
+    HostCycles,
+    GuestCycles,
+    /// Of host and guest.
+    Cycles,
     /// What the host's CPUs spent, world switches included: the inverse of system throughput.
     CpuNs,
     DurationNs,
@@ -39,11 +43,12 @@ const TSC_DEADLINE: &str = "TSC_DEADLINE";
 
 impl Figure {
     /// Those in which modes are compared.
-    pub const COMPARED: [Figure; 6] = [
+    pub const COMPARED: [Figure; 7] = [
         Figure::Exits,
         Figure::TimerExits,
         Figure::TscDeadlineWrites,
         Figure::Instructions,
+        Figure::Cycles,
         Figure::CpuNs,
         Figure::DurationNs,
     ];
@@ -74,14 +79,14 @@ impl Figure {
             Figure::WorldSwitches => sample.world_switches,
             Figure::HostInstructions => sample.host_instructions,
             Figure::GuestInstructions => sample.guest_instructions,
-            Figure::Instructions => sample
-                .host_instructions
-                .zip(sample.guest_instructions)
-                .map(|(host, guest)| host + guest),
+            Figure::Instructions => sum(sample.host_instructions, sample.guest_instructions),
             Figure::InstructionsPerS => {
                 let seconds = sample.duration_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
                 return Some(Figure::Instructions.of(sample, work)? / seconds);
             }
+            Figure::HostCycles => sample.host_cycles,
+            Figure::GuestCycles => sample.guest_cycles,
+            Figure::Cycles => sum(sample.host_cycles, sample.guest_cycles),
             Figure::CpuNs => sample.cpu_ns,
             Figure::DurationNs => sample.duration_ns,
             Figure::GuestDurationNs => sample.guest_duration_ns,
@@ -107,6 +112,9 @@ impl Figure {
             Figure::InstructionsPerS => {
                 ("instructions", "`instructions` in a second of `duration_ns`")
             }
+            Figure::HostCycles => ("cycles", "of the host, by the PMU of the machine"),
+            Figure::GuestCycles => ("cycles", "of guests, by the PMU of the machine"),
+            Figure::Cycles => ("cycles", "of host and guests together"),
             Figure::CpuNs => ("ns", "what the host's CPUs spent: the inverse of throughput"),
             Figure::DurationNs => ("ns", "between the marks, on the host's clock"),
             Figure::GuestDurationNs => ("ns", "the same on the guest's own clock"),
@@ -116,6 +124,10 @@ impl Figure {
             Figure::Cause(cause) => ("exits", cause.about()),
         }
     }
+}
+
+fn sum(host: Option<u64>, guest: Option<u64>) -> Option<u64> {
+    host.zip(guest).map(|(host, guest)| host + guest)
 }
 
 impl fmt::Display for Figure {

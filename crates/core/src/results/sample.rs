@@ -25,13 +25,24 @@ pub struct Sample {
     /// What the emulator counted (#VMEXITs); must equal `exits`.
     pub world_switches: Option<u64>,
     /// Executed by the host, on all its CPUs.
+    ///
+    /// Where the machine is the host: in the VMs' threads, by its PMU.
     pub host_instructions: Option<u64>,
     /// Executed by guests.
     pub guest_instructions: Option<u64>,
+    /// CPU cycles of the host in the VMs' threads.
+    ///
+    /// Only where the machine is the host, and has a PMU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_cycles: Option<u64>,
+    /// The same of guests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_cycles: Option<u64>,
     /// CPU time of the host, world switches included.
     ///
     /// The instructions of host and guest, each counted as a nanosecond, and the stated cost of
-    /// every world switch.
+    /// every world switch; where the machine is the host, time of the VMs' threads, from the start
+    /// of the workload to its end.
     pub cpu_ns: Option<u64>,
     /// Between the marks, on the host's clock.
     pub duration_ns: Option<u64>,

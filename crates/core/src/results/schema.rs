@@ -276,6 +276,7 @@ fn everything() -> Results {
     sample.noise = Some(NoiseSample { moments, ..NoiseSample::default() });
     sample.guest_interrupts = [("LOC".to_string(), 1)].into();
     sample.woken = Some(woken());
+    (sample.host_cycles, sample.guest_cycles) = (Some(1), Some(1));
     sample.late = [(Class::Hard, Lateness::default())].into();
     results
 }
