@@ -5,9 +5,9 @@
 #
 # Guessed: whatever a kernel tests of itself is over when its first program runs, so a guest whose
 # first program sleeps is idle.
-# Seen: tests of ciphers go on in threads of the kernel.  In three seconds in which the first program
-# sleeps, 6.12 works for 760 ms and 7.3 for 1460; with `cryptomgr.notests` both for 10 or less.  An
-# instruction is a nanosecond here.
+# Seen: tests of ciphers go on in threads of the kernel.  In three seconds in which the first
+# program sleeps, 6.12 works for some 750 ms and 7.3 for 1460; with `cryptomgr.notests` both for 10
+# or less.  An instruction is a nanosecond here.
 # Needs cpio.
 set -eu
 cd "$(mktemp -d)"

@@ -279,6 +279,13 @@ fn what_was_kept_and_what_was_counted_stay() {
     let error = text(&silent.stderr);
     assert!(silent.code == 69 && error.contains("though VMs run here"), "{error}");
     assert!(!error.contains(none), "{error}");
+    // Whoever is interrupted has not looked for long enough to say that.
+    let early = "$VMM 1 1000000 --id silent 5000000 & V=$!; sleep 1; kill -STOP $V; set -m
+                 $P exits --for 60s --save /tmp/kept & sleep 3; kill -INT $!; wait $!; C=$?
+                 kill -KILL $V; exit $C";
+    let early = run(&host, early);
+    assert_eq!((early.code, text(&early.stdout)), (130, String::new()), "{}", text(&early.stderr));
+    assert_eq!(text(&run(&host, "cat /tmp/kept").stdout), "older\n");
     let full = run(
         &host,
         "mkdir /tmp/full && mount -t tmpfs -o size=4k none /tmp/full && echo older >/tmp/full/kept

@@ -79,7 +79,9 @@ fn noise_over_time_is_a_page_of_its_own_and_nothing_else_is_replaced() {
         assert!(said.contains(word) && said.contains("hint: "), "{said}");
         assert!(output.stdout.is_empty());
     };
-    let notes = folder.path().join("notes.txt");
+    refused(RECORDING, &folder.path().join("noise.png"), "figure.html or figure.svg");
+    refused(RECORDING, std::path::Path::new("/no/such/f.html"), "another file with --figure");
+    let notes = folder.path().join("notes.html");
     std::fs::write(&notes, "mine").unwrap();
     refused(RECORDING, &notes, "is not a page");
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "mine");

@@ -130,7 +130,7 @@ pub fn check_ran(host: Option<&HostNoise>) -> Result<()> {
     }
     bail!(
         "KVM told of no exit on this machine while it was recorded\n\
-         hint: start one, or look longer with --for (of kvm_pvm none is told); in a VM, give \
+         hint: start a VM, or look longer with --for (of kvm_pvm none is told); in a VM, give \
          --side guest"
     );
 }

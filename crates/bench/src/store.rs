@@ -131,8 +131,8 @@ fn nothing_at(path: &Path) -> BadOutput {
 /// Makes the folder, if it is in our own cache.
 pub fn check_writable(path: &Path) -> Result<(), BadOutput> {
     let bad = |why: String| BadOutput::NotWritable { path: path.to_path_buf(), why };
-    // A rename would put a plain file in the place of a device.
-    if path.exists() && !path.is_file() {
+    // A rename would put a plain file in the place of a device, or of a link such as /dev/stdout.
+    if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return Err(bad("it exists and is not a plain file".into()));
     }
     if path.file_name().is_none() {

@@ -53,14 +53,15 @@ impl Kind {
 
     /// Of a recording that cannot be reckoned with.
     pub fn damaged(self, file: &Path) -> anyhow::Error {
-        let why = "it is damaged: some of its numbers cannot be\nhint: record again";
-        wrong(self.verb, file, why)
+        wrong(self.verb, file, DAMAGED)
     }
 
     fn what(self) -> String {
         format!("a file that `paratick {} --save FILE` wrote", self.command)
     }
 }
+
+pub const DAMAGED: &str = "it is damaged: some of its numbers cannot be\nhint: record again";
 
 /// Why it is no recording of two sides.
 pub const NO_SIDE: &str = "it has neither a guest's side nor a host's";

@@ -9,6 +9,7 @@ use aya::{
     Ebpf, EbpfLoader, Pod,
 };
 use std::{
+    io,
     mem::size_of,
     os::fd::{AsFd, AsRawFd},
 };
@@ -26,10 +27,19 @@ pub fn load(object: &[u8], offsets: &[(&str, u32)], addresses: &[(&str, u64)]) -
     for (name, address) in addresses {
         loader.set_global(name, address, true);
     }
-    loader.load(object).context(
-        "cannot load the BPF programs\n\
-         hint: be root, on a kernel of 5.8 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS",
-    )
+    loader.load(object).map_err(|error| {
+        let error = anyhow::Error::from(error);
+        let hint = match error.root_cause().downcast_ref::<io::Error>() {
+            Some(why) if why.raw_os_error() == Some(libc::EMFILE) => {
+                "let it open more files, such as by `ulimit -n 1024`"
+            }
+            _ => {
+                "be root, on a kernel of 5.8 or newer with CONFIG_BPF_SYSCALL and \
+                 CONFIG_BPF_EVENTS"
+            }
+        };
+        error.context(format!("cannot load the BPF programs\nhint: {hint}"))
+    })
 }
 
 /// What was in a ring of some programs.

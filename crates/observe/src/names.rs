@@ -27,6 +27,7 @@ impl Identity {
             }
             _ => qemu(line),
         };
+        let name = name.map(|name| plain(&name));
         match name.as_ref().and_then(|name| name.split_once('_')).filter(|_| in_pod) {
             // KubeVirt's domains: neither part can have an underscore.
             Some((space, vm)) => {
@@ -38,9 +39,18 @@ impl Identity {
     }
 
     pub fn is_called(&self, word: &str) -> bool {
-        let mut names = self.name.iter().chain(&self.others);
-        names.any(|name| name == word || is_uuid(name) && name.eq_ignore_ascii_case(word))
+        let (mut names, plain) = (self.name.iter().chain(&self.others), plain(word));
+        names.any(|name| *name == plain || is_uuid(name) && name.eq_ignore_ascii_case(word))
     }
+}
+
+/// In one line, without control characters, which are escaped as in JSON.
+fn plain(name: &str) -> String {
+    let escaped = |c: char| match c.is_control() {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    name.chars().map(escaped).collect()
 }
 
 impl fmt::Display for Identity {

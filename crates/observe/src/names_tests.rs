@@ -13,6 +13,14 @@ fn names(line: &str) -> Vec<String> {
     name.into_iter().chain(others).collect()
 }
 
+/// Whoever starts a VM names it, and a table of names has a line for each.
+#[test]
+fn a_name_is_one_line() {
+    let named = Identity::of(1, &["firecracker", "--id", "a\nb\x1b[1m"].map(String::from), false);
+    assert_eq!(named.name.as_deref(), Some("a\\u000ab\\u001b[1m"));
+    assert!(named.is_called("a\nb\x1b[1m") && named.is_called("a\\u000ab\\u001b[1m"));
+}
+
 #[test]
 fn each_vmm_has_a_way_to_name_its_vm() {
     let libvirt = format!(

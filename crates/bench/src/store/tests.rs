@@ -183,6 +183,12 @@ fn an_output_that_cannot_be_written_is_known_before_anything_runs() {
         let error = check_writable(Path::new(path)).unwrap_err().to_string();
         assert!(error.contains(path) && error.contains("hint:"), "{error}");
     }
+    // As /dev/stdout is one; renaming would replace it.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("real.json"), "").unwrap();
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    assert!(check_writable(&link).is_err());
 }
 
 #[test]

@@ -117,16 +117,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             look(&mut watch, time, &leaving)?
         }
     };
+    let is_interrupted = matches!(ended, Ended::Interrupted(_));
     // An older file has more in it than this.
     if seen.vms.is_empty() && !args.top {
-        check_told(&watch, &seen)?;
+        match is_interrupted {
+            true => return Ok(ended.code()),
+            false => check_told(&watch, &seen)?,
+        }
     }
     // A disk that is full does not take away what was counted.
     let kept = args.save.keep(&seen);
     if args.top {
         return kept.map(|()| ended.code());
     }
-    check_told(&watch, &seen)?;
+    if !is_interrupted {
+        check_told(&watch, &seen)?;
+    }
     match before {
         Some(before) => args.show_change(&before, &seen)?,
         None => args.show(&seen)?,
@@ -142,10 +148,13 @@ fn read(file: &Path) -> Result<Observed> {
         input::wrong("compare", file, why)
     };
     let seen: Observed = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-    match seen.schema == SCHEMA {
-        true => Ok(seen),
-        false => Err(wrong(&format_args!("its schema is {}", seen.schema))),
+    if seen.schema != SCHEMA {
+        return Err(wrong(&format_args!("its schema is {}", seen.schema)));
     }
+    if !seen.is_sound() {
+        return Err(input::wrong("compare", file, input::DAMAGED));
+    }
+    Ok(seen)
 }
 
 /// Until the time is over, all that was chosen has ended, or somebody interrupts it.

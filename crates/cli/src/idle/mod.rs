@@ -96,6 +96,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !leaving.wanted() {
         check_ran(recorded.host.as_ref())?;
     }
+    if let Some((chosen, host)) = chosen.as_ref().zip(recorded.host.as_ref()) {
+        chosen.tell_missing(host);
+    }
     args.shown.show(&args.shown.report(&recorded))?;
     check_whole(recorded.host.as_ref())?;
     kept.map(|()| leaving.code())

@@ -100,6 +100,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !leaving.wanted() {
         check_ran(recorded.host.as_ref())?;
     }
+    if let Some((chosen, host)) = chosen.as_ref().zip(recorded.host.as_ref()) {
+        chosen.tell_missing(host);
+    }
     args.shown.show(&recorded, &Report::of(&recorded, args.shown.budget))?;
     kept.map(|()| leaving.code())
 }

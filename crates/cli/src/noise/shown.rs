@@ -7,7 +7,7 @@ use crate::{
     input,
     options::refuse,
     print::{errln, json, out},
-    report::{check, write_page},
+    report::check,
 };
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -80,10 +80,17 @@ impl Shown {
                  --side",
             ));
         }
-        match is_svg(file) {
-            true => input::check_figure(file),
-            false => check(file),
+        if is_svg(file) {
+            return input::check_figure(file);
         }
+        if file.extension().is_none_or(|extension| extension != "html") {
+            return Err(usage(format!(
+                "cannot draw to {}: a figure is a page or an SVG\n\
+                 hint: name a file such as figure.html or figure.svg",
+                file.display()
+            )));
+        }
+        check(file, "--figure", &[])
     }
 
     pub fn above_ns(&self) -> u64 {
@@ -120,7 +127,7 @@ impl Shown {
             input::put(file, figure::noise(book, guest.begin_ns).as_bytes())?;
         } else {
             let page = noise_html(book, guest.begin_ns, recorded.joined().is_some())?;
-            write_page(file, &page)?;
+            input::put(file, page.as_bytes())?;
         }
         errln!("figure: {}", file.display());
         Ok(())

@@ -2,7 +2,7 @@
 //! Which of the VMs that run on this machine.
 
 use super::refuse;
-use crate::errors::usage;
+use crate::{errors::usage, print::errln};
 use anyhow::Result;
 use clap::Args;
 use paratick_core::vms::OfVms;
@@ -118,6 +118,16 @@ impl Chosen {
         let chosen = self.known.iter().filter(|one| self.has_vm(one.process));
         let names = chosen.filter_map(|one| Some((one.process, one.name.clone()?)));
         recorded.set_names(names.collect());
+    }
+
+    /// Says which vCPUs were asked for and are in no VM's recording.
+    pub fn tell_missing(&self, recorded: &impl OfVms) {
+        let there = recorded.vcpus();
+        for vcpu in &self.vcpus {
+            if there.iter().all(|(_, number)| number != vcpu) {
+                errln!("note: no vCPU {vcpu} was seen: there is none, or it slept");
+            }
+        }
     }
 
     fn choose(&self, recorded: &mut impl OfVms) {

@@ -3,6 +3,10 @@
 
 mod output;
 
+pub use output::check;
+
+use output::OUTPUT;
+
 use crate::{errors::usage, input, print::outln};
 use anyhow::Result;
 use paratick_view::Input;
@@ -38,7 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
-    output::check(output, files)?;
+    check(output, OUTPUT, files)?;
     let mut read_files = Vec::new();
     for (number, path) in files.iter().enumerate() {
         if files[..number].iter().any(|other| output::same(other, path)) {
@@ -50,13 +54,4 @@ pub fn write(files: &[PathBuf], output: &Path) -> Result<()> {
         read_files.push((path.display().to_string(), input::results("report on", path)?));
     }
     output::write(output, &paratick_view::html(&Input::of(read_files))?)
-}
-
-/// Fails where a page that is made of no results could not be written.
-pub fn check(output: &Path) -> Result<()> {
-    output::check(output, &[])
-}
-
-pub fn write_page(output: &Path, page: &str) -> Result<()> {
-    output::write(output, page)
 }

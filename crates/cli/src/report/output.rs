@@ -9,15 +9,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub const OUTPUT: &str = "--output";
+
 /// So much of a file tells whether it is a page.
 const BEGINNING: u64 = 256;
 
-/// Fails where the output could not be written, or is something that should be kept.
-pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
+/// Fails where the page of an option could not be written, or is something that should be kept.
+pub fn check(path: &Path, option: &str, inputs: &[PathBuf]) -> Result<()> {
     let bad = |why: &str| {
+        let what = if option == OUTPUT { "report" } else { "figure" };
         usage(format!(
-            "cannot write the report to {}: {why}\n\
-             hint: name another file with --output, such as report.html",
+            "cannot write the {what} to {}: {why}\n\
+             hint: name another file with {option}, such as {what}.html",
             path.display()
         ))
     };
@@ -28,7 +31,7 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<()> {
         return Err(bad("it is one of the results"));
     }
     if path == Path::new("-") {
-        return Err(bad("a report is a file; it cannot go to standard output"));
+        return Err(bad("a page is a file; it cannot go to standard output"));
     }
     // A rename puts a plain file in the place of a link or a device.
     if let Ok(there) = path.symlink_metadata() {

@@ -112,6 +112,20 @@ impl Vm {
     }
 }
 
+impl Observed {
+    /// Whether its numbers can be added up: somebody may have put it together by hand.
+    pub fn is_sound(&self) -> bool {
+        let all = self.vms.iter().flat_map(|vm| &vm.exits).map(|one| &one.spent);
+        let parts = all.flat_map(|one| {
+            let times = [one.kvm_ns, one.vmm_ns, one.interrupts_ns, one.blocked_ns];
+            let more = [one.steal_ns, one.unplaced_ns, one.count];
+            times.into_iter().chain(more).chain(one.lengths.iter().copied())
+        });
+        let vms = self.vms.iter().flat_map(|vm| [vm.ns, vm.lost]);
+        parts.chain(vms).try_fold(0u64, u64::checked_add).is_some()
+    }
+}
+
 pub fn sum<'a>(exits: impl IntoIterator<Item = &'a Exits>) -> Spent {
     let mut all = Spent::default();
     exits.into_iter().for_each(|exits| all += &exits.spent);

@@ -82,3 +82,11 @@ fn what_is_saved_reads_back() {
     let text = serde_json::to_string(&seen).unwrap();
     assert_eq!(serde_json::from_str::<Observed>(&text).unwrap(), seen);
 }
+
+#[test]
+fn numbers_that_have_no_sum_are_not_sound() {
+    let mut seen = observed(vec![vm("web", 7, vec![exits(0, Cause::Arm, "TSC_DEADLINE", 10)])]);
+    assert!(seen.is_sound());
+    seen.vms[0].exits[0].spent.count = u64::MAX;
+    assert!(!seen.is_sound());
+}

@@ -150,8 +150,11 @@ impl Seen {
 
     pub fn tick(&self) -> Cost {
         let what = "host's tick";
-        let Some(hz) = self.before.jiffies.zip(self.after.jiffies).and_then(rate) else {
+        let Some(ticks) = self.before.jiffies.zip(self.after.jiffies) else {
             return unknown(what, "/proc/timer_list does not tell its rate");
+        };
+        let Some(hz) = rate(ticks) else {
+            return unknown(what, "its rate is not clear: look longer, with --for 1s");
         };
         let cost = self.exits(what, |exits| exits.kind.cause == Cause::HostTick);
         let state = if hz < FAST_HZ { State::Free } else { cost.state };

@@ -116,11 +116,14 @@ fn jiffies(timers: impl BufRead) -> Option<(u64, u64)> {
     jiffies.zip(now)
 }
 
-/// The rate of the host's tick in Hz: one of those that kernels are built with.
+/// The rate of the host's tick in Hz: one of those that kernels are built with.  None of fewer
+/// ticks, of which one more or less is much.
 pub fn rate((before, after): ((u64, u64), (u64, u64))) -> Option<u32> {
     const RATES: [u32; 4] = [100, 250, 300, 1000];
+    const FEWEST: u64 = 40;
     let ns = after.1.checked_sub(before.1).filter(|ns| *ns > 0)?;
-    let seen = after.0.checked_sub(before.0)? as f64 * 1e9 / ns as f64;
+    let ticks = after.0.checked_sub(before.0).filter(|ticks| *ticks >= FEWEST)?;
+    let seen = ticks as f64 * 1e9 / ns as f64;
     RATES.into_iter().find(|rate| (seen / f64::from(*rate) - 1.0).abs() < 0.05)
 }
 
@@ -143,6 +146,8 @@ mod tests {
         let second = |ticks: u64| rate(((7, 5), (7 + ticks, 1_000_000_005)));
         assert_eq!([second(250), second(1002), second(98)], [Some(250), Some(1000), Some(100)]);
         assert_eq!((second(600), rate(((7, 5), (7, 5)))), (None, None));
+        // 300 Hz, or 250 and one more.
+        assert_eq!(rate(((7, 5), (7 + 6, 20_000_005))), None);
     }
 
     #[test]
