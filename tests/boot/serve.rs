@@ -154,11 +154,11 @@ fn each_capability_of_the_unit_is_needed() {
     let all = capabilities_of_linux();
     assert_eq!(all.len(), 4);
     // Into the home of whoever runs the tests, CAP_DAC_READ_SEARCH may be needed.
-    assert_eq!(run(&host, "touch /tmp/paratick && mount --bind $P /tmp/paratick").code, 0);
+    assert_eq!(run(&host, "touch /tmp/look && mount --bind ${P##* } /tmp/look").code, 0);
     for verb in ["serve", "exits --for 1s"] {
         for lacks in &all {
             let others: Vec<String> = all.iter().filter(|one| *one != lacks).cloned().collect();
-            let result = run(&host, &format!("{} /tmp/paratick {verb}", nobody(&others)));
+            let result = run(&host, &format!("{} /tmp/look {verb}", nobody(&others)));
             let error = text(&result.stderr);
             assert!(result.code == 69 && result.stdout.is_empty(), "{}: {error}", result.code);
             let named = format!(": it lacks CAP_{}\nhint: ", lacks.to_uppercase());
