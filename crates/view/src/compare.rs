@@ -117,7 +117,7 @@ fn details(report: &Report, verbose: bool) -> Table {
 
 fn median(summary: Option<Summary>, figure: Figure) -> String {
     or_nothing(summary, |Summary { median, .. }| match figure {
-        Figure::Instructions => format!("{} M", millions(median)),
+        Figure::Instructions | Figure::Cycles => format!("{} M", millions(median)),
         Figure::CpuNs | Figure::DurationNs => format!("{} ms", millions(median)),
         _ => count(median),
     })

@@ -87,9 +87,10 @@ impl Noted {
                 None => format!("port {port:#x}"),
             }
         } else if self.has(Facts::MMIO) && detail != 0 {
-            match HPET.contains(&detail) {
-                true => format!("HPET, {detail:#x}"),
-                false => format!("page {detail:#x}"),
+            let device = [("HPET", HPET), ("I/O APIC", IO_APIC)];
+            match device.iter().find(|(_, addresses)| addresses.contains(&detail)) {
+                Some((device, _)) => format!("{device}, {detail:#x}"),
+                None => format!("page {detail:#x}"),
             }
         } else if self.has(Facts::HYPERCALL) {
             call("KVM", KVM_CALLS, detail)
@@ -188,7 +189,10 @@ impl Noted {
             // a PC's settings.
             (0x71, true) if matches!(value, 1 | 3 | 5 | 0xa | 0xb) => Cause::Arm,
             (0x70 | 0x71, _) if value == 0xc => Cause::Eoi,
-            (0x70 | 0x71, _) if value < 0xe => Cause::Clock,
+            // The time, and the century where QEMU has it.
+            (0x70 | 0x71, _) if value < 0xe || value == 0x32 => Cause::Clock,
+            // Commands to a PIC, of which a running guest gives that for the end of an interrupt.
+            (0x20 | 0xa0, true) => Cause::Eoi,
             (port, false) if PM_TIMERS.contains(&port) => Cause::Clock,
             _ => Cause::Io,
         }
@@ -280,6 +284,9 @@ const CLOCK_MSRS: [u64; 14] = [
 /// The address of the only HPET that VMMs have.
 const HPET: std::ops::Range<u64> = 0xfed0_0000..0xfed0_1000;
 
+/// Of the first I/O APIC; its lines are masked and ended there.
+const IO_APIC: std::ops::Range<u64> = 0xfec0_0000..0xfec0_1000;
+
 /// ACPI's PM timer where QEMU and Cloud Hypervisor have it, and where QEMU had it and Xen does.
 /// A guest that moves it makes it a port like others.
 const PM_TIMERS: [u64; 2] = [0x608, 0xb008];
@@ -289,7 +296,7 @@ const PORTS: &[Ports] = &[
     (0x20..=0x21, "PIC"), (0xa0..=0xa1, "PIC"), (0x40..=0x43, "PIT"), (0x60..=0x60, "i8042"),
     (0x64..=0x64, "i8042"), (0x61..=0x61, "system control"), (0x70..=0x71, "RTC"),
     (0x2f8..=0x2ff, "serial"), (0x3f8..=0x3ff, "serial"), (0x608..=0x60b, "PM timer"),
-    (0xb008..=0xb00b, "PM timer"), (0xcf8..=0xcff, "PCI"),
+    (0xb008..=0xb00b, "PM timer"), (0xcf8..=0xcff, "PCI"), (0x80..=0x80, "delay"),
 ];
 
 #[rustfmt::skip]

@@ -87,7 +87,11 @@ fn each_port_of_a_pc_s_timers_has_its_cause() {
     assert_eq!([0xa, 0xb, 5].map(|index| port(0x71, index, true)), [Cause::Arm; 3]);
     assert_eq!([port(0x70, 0xc, true), port(0x71, 0xc, false)], [Cause::Eoi; 2]);
     assert_eq!([port(0x70, 0, true), port(0x71, 0, false)], [Cause::Clock; 2]);
-    assert_eq!(port(0x71, 0x32, false), Cause::Io);
+    assert_eq!([port(0x71, 0x32, false), port(0x71, 0x34, false)], [Cause::Clock, Cause::Io]);
+    assert_eq!(
+        [port(0x20, 0, true), port(0xa0, 0, true), port(0x20, 0, false)],
+        [Cause::Eoi, Cause::Eoi, Cause::Io]
+    );
     assert_eq!([port(0x608, 0, false), port(0xb008, 0, false)], [Cause::Clock; 2]);
     assert_eq!([port(0x604, 0, true), port(0x3f8, 0, true)], [Cause::Io; 2]);
     assert_eq!(about(0x7b, 0x40, Facts::PORT | Facts::WRITE), "arm (PIT, port 0x40)");
@@ -108,6 +112,7 @@ fn the_hpet_s_comparators_arm_and_its_counter_is_a_clock() {
     // A page fault of memory's.
     assert_eq!(vmx(48, 0, Facts::default()), Cause::Other);
     assert_eq!(about(0x400, 0xfed0_0108, write), "arm (HPET, 0xfed00108)");
+    assert_eq!(about(0x400, 0xfec0_0000, write), "io (I/O APIC, 0xfec00000)");
 }
 
 #[test]

@@ -14,11 +14,12 @@ pub const DEFAULT_NOISE: f64 = 0.03;
 /// The smallest change that matters, in the figure's unit.  25 exits; and for instructions and
 /// times what they cost in the lab, where an exit takes about 4 000 instructions of the host
 /// (docs/measuring.md), each of them a nanosecond.
-pub const DEFAULT_SIZES: [(Figure, f64); 6] = [
+pub const DEFAULT_SIZES: [(Figure, f64); 7] = [
     (Figure::Exits, 25.0),
     (Figure::TimerExits, 25.0),
     (Figure::TscDeadlineWrites, 25.0),
     (Figure::Instructions, 100_000.0),
+    (Figure::Cycles, 100_000.0),
     (Figure::CpuNs, 100_000.0),
     (Figure::DurationNs, 100_000.0),
 ];

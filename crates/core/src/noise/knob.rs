@@ -26,7 +26,8 @@ impl Knob {
             Knob::GuestTicks => "guest: nohz_full= on CPUs with one task",
             Knob::GuestClock => {
                 "guest: its local APIC's timer and the TSC in place of that device \
-                 (clocksource=tsc; no nolapic_timer, no lapic=notscdeadline)"
+                 (clocksource=tsc and tsc=nowatchdog; no nolapic, nolapic_timer or \
+                 lapic=notscdeadline)"
             }
             Knob::GuestIpis => "guest: isolcpus= and rcu_nocbs= on the CPU that sends it",
             Knob::GuestInterrupts => "guest: irqaffinity= to other CPUs",

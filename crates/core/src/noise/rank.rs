@@ -92,7 +92,7 @@ impl Source {
                 let knob = of_exits(*first)?;
                 return others.iter().all(|cause| of_exits(*cause) == Some(knob)).then_some(knob);
             }
-            Source::Vmm { reason, .. } if is_old_clock(reason) => Knob::GuestClock,
+            Source::Vmm { cause, reason } if is_old_clock(*cause, reason) => Knob::GuestClock,
             Source::Away { place: Place::Steal } => Knob::HostTasks,
             // KVM's own thread for it.
             Source::Preempted { by } if by.starts_with("kvm-pit") => Knob::GuestClock,
@@ -126,6 +126,10 @@ impl Source {
     /// What else would do.
     pub fn alternative(&self) -> Option<&'static str> {
         match self {
+            // The series knows the APIC's timer alone.
+            Source::Exit { reason, .. } if OF_OTHERS.iter().any(|one| reason.starts_with(one)) => {
+                None
+            }
             Source::Exit { .. } | Source::Exits { .. } if self.knob() == Some(Knob::GuestTicks) => {
                 Some("boot in paratick")
             }
@@ -137,10 +141,13 @@ impl Source {
     }
 }
 
+/// Timers of Hyper-V's and Xen's interfaces.
+const OF_OTHERS: [&str; 4] = ["HV_STIMER", "stimer_timer_callback", "Xen", "xen_timer_callback"];
+
 /// Only what surely ends it: of a program's timer none does, nor of a device that the guest asks.
 fn of_exit(cause: Cause, about: &str, tick: bool) -> Option<Knob> {
     match cause {
-        _ if is_old_clock(about) => Some(Knob::GuestClock),
+        _ if is_old_clock(cause, about) => Some(Knob::GuestClock),
         Cause::Arm | Cause::Stop | Cause::Expiry => tick.then_some(Knob::GuestTicks),
         Cause::HostTimer => (about == "hrtick").then_some(Knob::HostSlices),
         Cause::Io => is_interrupt(about).then_some(Knob::HostDevices),
@@ -178,9 +185,11 @@ fn is_of_cpus(name: &str) -> bool {
     ["reschedule", "call_function", "irq_work"].iter().any(|one| name.starts_with(one))
 }
 
-/// A device that is armed or read by several exits each time, some of them in the VMM.
-fn is_old_clock(about: &str) -> bool {
-    ["PIT,", "HPET,", "RTC,", "PM timer,", "pit_timer_fn"].iter().any(|one| about.starts_with(one))
+/// A device that is armed or read by several exits each time, some of them in the VMM.  The time of
+/// the RTC is read by programs.
+fn is_old_clock(cause: Cause, about: &str) -> bool {
+    let is = |names: &[&str]| names.iter().any(|one| about.starts_with(one));
+    is(&["PIT,", "HPET,", "PM timer,", "pit_timer_fn"]) || is(&["RTC,"]) && cause != Cause::Clock
 }
 
 /// As KVM names an exit for an interrupt of the host's.

@@ -14,8 +14,11 @@ const LEAST: f64 = 0.01;
 /// A VM with one of these has the series.
 const OF_SERIES: [&str; 2] = ["KVM's HALT_UNTIL", "kvm_pv_tick_timer_fn"];
 const ENDED: [&str; 2] = ["X2APIC_EOI", "APIC, EOI"];
-/// They are read to be armed; as devices are that the VM arms.
-const COUNTERS: [&str; 2] = ["X2APIC_TMCCT", "APIC, TMCCT"];
+/// A guest that looks after its TSC reads another clock less often than this, per second.
+pub const WATCHED: f64 = 20.0;
+/// They are read to be armed, as devices are that the VM arms; and an idle CPU checks once a second
+/// whether somebody adjusted its TSC (`tsc_verify_tsc_adjust()`), whichever clock it has.
+const NO_CLOCKS: [&str; 3] = ["X2APIC_TMCCT", "APIC, TMCCT", "TSC_ADJUST"];
 
 /// What could be changed, so that a VM makes fewer exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,8 +43,12 @@ impl Spares {
         match (self, cause) {
             (Spares::Series, _) => is_of_apic(kind),
             (Spares::Clock, Cause::Clock) => {
-                let stays = |about: &str| about.starts_with("KVM's ") || vm.arms_what_has(about);
-                !is_msr_write(reason) && !is(&COUNTERS) && !about.is_some_and(stays)
+                // Only a program reads the RTC again and again.
+                let stays = |about: &str| {
+                    ["KVM's ", "RTC, "].iter().any(|one| about.starts_with(one))
+                        || vm.arms_what_has(about)
+                };
+                !is_msr_write(reason) && !is(&NO_CLOCKS) && !about.is_some_and(stays)
             }
             // Of AVIC's, no other processor would spare one.
             (Spares::Eoi, Cause::Eoi) => is(&ENDED) && !reason.starts_with("avic"),
@@ -103,7 +110,9 @@ impl Vm {
                 [by(Spares::Series)].into_iter().chain(slower).collect()
             }
         };
-        of_ticks.into_iter().chain([by(Spares::Clock), by(Spares::Eoi)]).collect()
+        let clock = by(Spares::Clock);
+        let clock = Some(clock).filter(|clock| clock.spares_per_second >= WATCHED);
+        of_ticks.into_iter().chain(clock).chain([by(Spares::Eoi)]).collect()
     }
 
     fn spared(&self, by: Spares, count: u64) -> Would<'_> {
@@ -176,6 +185,7 @@ mod tests {
             reads("HPET, 0xfed000f0", 10),
             of(Cause::Arm, "HPET, 0xfed00108", 10),
             reads("APIC, TMCCT", 10),
+            reads("TSC_ADJUST", 10),
             of(Cause::Clock, "MSR_KVM_SYSTEM_TIME_NEW", 10),
             avic,
         ];

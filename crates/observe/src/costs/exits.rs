@@ -4,16 +4,13 @@
 use super::{free, limits::rate, machine::Machine, unknown, Cost, Limits, Seen, State, LEAST};
 use paratick_core::{
     cause::Cause,
-    observed::{sum, Exits},
+    observed::{sum, Exits, WATCHED},
 };
 
 /// A host's tick costs from here on.
 const FAST_HZ: u32 = 1000;
 
 const DEVICES: [&str; 3] = ["HPET", "PIT", "RTC"];
-
-/// A guest that looks after its TSC reads another clock less often than this, per second.
-const WATCHED: f64 = 20.0;
 
 /// Where the VMM's options are not known.
 const NO_QEMU: &str = "the VMM is no QEMU: its command line is not read";

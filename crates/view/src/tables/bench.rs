@@ -15,7 +15,16 @@ use paratick_core::{
 pub fn counts(set: &Set) -> Table {
     let mut table = Table::new(
         format!("Medians with intervals: {}, {} in each mode", set.name(), set.samples()),
-        ["Mode", "VM exits", "Per unit", "TSC_DEADLINE", "Ticks", "M instructions", "Duration, ms"],
+        [
+            "Mode",
+            "VM exits",
+            "Per unit",
+            "TSC_DEADLINE",
+            "Ticks",
+            "M instructions",
+            "M cycles",
+            "Duration, ms",
+        ],
     );
     for (_, cells) in set.workloads() {
         table.group(title(cells[0]));
@@ -29,6 +38,7 @@ pub fn counts(set: &Set) -> Table {
                     shown(Figure::TscDeadlineWrites, count),
                     shown(Figure::TicksDelivered, count),
                     shown(Figure::Instructions, millions),
+                    shown(Figure::Cycles, millions),
                     shown(Figure::DurationNs, millions),
                 ],
             );
