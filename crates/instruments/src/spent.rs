@@ -58,7 +58,10 @@ impl SpentCounter {
         let open = |kind, config, excluded| -> io::Result<Vec<OwnedFd>> {
             let flags = INHERIT | excluded;
             let event = Event { kind, config, flags, read_format: TIMES };
-            threads.iter().map(|thread| perf::open(event, *thread, -1)).collect()
+            let opened = threads.iter().map(|thread| perf::open(event, *thread, -1));
+            // A VMM's workers end when they are not needed.
+            let is_over = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
+            opened.filter(|opened| !opened.as_ref().is_err_and(is_over)).collect()
         };
         let clocks = open(SOFTWARE, TASK_CLOCK, 0)
             .context("the CPU time of VMs cannot be counted\nhint: be root")?;
