@@ -18,6 +18,9 @@ pub struct Here<H, G> {
     was_read: bool,
 }
 
+/// Of the sides that look.
+type Readings<H, G> = (Option<<H as Instrument>::Reading>, Option<<G as Instrument>::Reading>);
+
 impl<H: Instrument, G: Instrument> Here<H, G> {
     pub fn of(host: Option<H>, guest: Option<G>) -> Here<H, G> {
         Here { host, guest, was_read: false }
@@ -28,11 +31,7 @@ impl<H: Instrument, G: Instrument> Here<H, G> {
     }
 
     /// Until the time is over or `leave` says so.  What was recorded before is forgotten.
-    pub fn record(
-        &mut self,
-        time: Duration,
-        leave: &dyn Fn() -> bool,
-    ) -> Result<(Option<H::Reading>, Option<G::Reading>)> {
+    pub fn record(&mut self, time: Duration, leave: &dyn Fn() -> bool) -> Result<Readings<H, G>> {
         if self.was_read {
             self.host = self.host.take().map(H::restart).transpose()?;
             self.guest = self.guest.take().map(G::restart).transpose()?;
