@@ -93,7 +93,7 @@ fn on_a_host_that_tells_late_interrupts_and_steal_are_of_their_exits() {
     host.start::<NoiseRecorder>().unwrap();
     // On the vCPU's pCPU, at times.
     let beside =
-        sh("for n in 1 2 3 4 5; do timeout 0.05 taskset -c 1 sh -c 'while :; do :; done'; \
+        sh("for n in 1 2 3 4 5; do timeout 0.1 taskset -c 1 sh -c 'while :; do :; done'; \
                      sleep 0.15; done");
     thread::scope(|scope| {
         let busy = scope.spawn(|| guest.exec(sh(&format!("timeout 2 {}", endless("cpu")))));
@@ -109,8 +109,8 @@ fn on_a_host_that_tells_late_interrupts_and_steal_are_of_their_exits() {
     println!("{arm} arms, {expiry} expiries, {tick} ticks, {unknown} others, {waited} ns of steal");
     assert!(arm > HZ && expiry.abs_diff(arm) <= arm / 5, "{expiry} of {arm}");
     assert!(tick > HZ && unknown * 100 <= expiry + tick, "{tick} {unknown}");
-    // It had the pCPU for a part of each 50 ms: in one run, for 80 ms in all.
-    assert!((30_000_000..=260_000_000).contains(&waited), "{waited}");
+    // It had the pCPU for a part of each 100 ms, of which its own start takes some.
+    assert!((30_000_000..=520_000_000).contains(&waited), "{waited}");
     end(host, guest);
 }
 
