@@ -155,9 +155,6 @@ struct UnderRule {
     duration_ns: [f64; 3],
     /// How many halts began with each limit, in ns, in one run.
     limits: Option<BTreeMap<String, u64>>,
-    /// How often a vCPU's thread left its CPU in these halts.
-    #[serde(default)]
-    switches: Option<f64>,
 }
 
 /// The gap to the host itself.
@@ -188,14 +185,11 @@ pub fn rules() -> String {
             ];
             let native = native_ns.get(*workload).filter(|_| *workload != "idle");
             let gap = native.map_or("–".into(), |ns| change(one.duration_ns[0] / ns));
-            let switches = one.switches.zip(base.switches.filter(|switches| *switches > 0.0));
-            let switches = switches.map_or("–".into(), |(of, base)| change(of / base));
-            let rule = one.host.rule();
-            format!("| {workload} | `{rule}` | {exits} | {switches} | {time} | {cpu} | {gap} |")
+            format!("| {workload} | `{}` | {exits} | {time} | {cpu} | {gap} |", one.host.rule())
         })
     });
-    let head = "| | the host's rule | exits | switches | time | CPU time | over the host's own \
-                time |\n|---|---|---|---|---|---|---|";
+    let head = "| | the host's rule | exits | time | CPU time | over the host's own time |\n\
+                |---|---|---|---|---|---|";
     all.below(table(head, rows))
 }
 
