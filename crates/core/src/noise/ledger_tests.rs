@@ -461,6 +461,18 @@ fn only_what_may_go_elsewhere_is_told_to() {
 }
 
 #[test]
+fn a_clock_that_programs_read_has_no_knob_and_other_timers_are_not_of_the_series() {
+    let exit = |cause, reason: &str| Source::Exit { cause, reason: reason.into(), tick: true };
+    let vmm = |cause, reason: &str| Source::Vmm { cause, reason: reason.into() };
+    assert_eq!(exit(Cause::Clock, "RTC, port 0x71").knob(), None);
+    assert_eq!(vmm(Cause::Clock, "RTC, port 0x71").knob(), None);
+    assert_eq!(vmm(Cause::Clock, "HPET, 0xfed000f0").knob(), Some(Knob::GuestClock));
+    assert!(exit(Cause::Arm, "TSC_DEADLINE").alternative().is_some());
+    let hyperv = exit(Cause::Expiry, "stimer_timer_callback");
+    assert_eq!((hyperv.knob(), hyperv.alternative()), (Some(Knob::GuestTicks), None));
+}
+
+#[test]
 fn exits_have_a_knob_if_one_ends_all_of_them() {
     let exits = |causes: &[Cause]| Source::Exits { causes: causes.to_vec() };
     let timer = exits(&[Cause::Arm, Cause::Expiry]);

@@ -186,6 +186,9 @@ mod tests {
             of(Cause::Arm, "HPET, 0xfed00108", 10),
             reads("APIC, TMCCT", 10),
             reads("TSC_ADJUST", 10),
+            reads("RTC, port 0x71", 100),
+            // By a watchdog: 15 a second.
+            reads("PM timer, port 0x608", 30),
             of(Cause::Clock, "MSR_KVM_SYSTEM_TIME_NEW", 10),
             avic,
         ];
