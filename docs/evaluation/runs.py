@@ -9,11 +9,12 @@ crossover: from which idle period on a stopped tick costs less than one that goe
 the paper).  The agent computes for 1 ms and sleeps in turn, for two seconds of virtual time, in
 each of two modes; some three minutes.
 events: what a program costs that looks for an event, and one that waits for it (section 6 of
-"Getting maximum mileage out of tickless"), in 20 seconds of virtual time; a minute.
+"Getting maximum mileage out of tickless"), in 20 seconds of virtual time; four boots, some 4
+minutes.
 ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what their targets do;
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
-grouped: two idle guests with timers of user space, put together in different ways, by mode; some 4
-minutes.
+grouped: two idle guests with timers of user space, put together in different ways, by mode; four
+boots, some 15 minutes.
 paper-starves: what the boot tests `paper` print; some 3 minutes.
 rtla: what Debian's rtla says of a guest, beside our table of the same form; a minute.
 slower-tick: what `paratick exits` predicts of a slower tick, and what comes of it; 4 minutes.
@@ -40,6 +41,8 @@ BUILT = os.path.abspath(os.path.join(TARGET, "x86_64-unknown-linux-gnu/release")
 COMMIT = subprocess.run(
     ["git", "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
 ).stdout.strip()
+# Of what is measured more than once.
+BOOTS = {"events": 4, "grouped": 4}
 PARATICK, AGENT = [os.path.join(BUILT, name) for name in ("paratick", "paratick-agent")]
 
 
@@ -86,9 +89,11 @@ def events():
     wait = "pipe R,W; if(!fork){sleep 20; syswrite W,q(x); exit} sysread R,$_,1"
     for mode in ["tickless", "paratick"]:
         for what, line in [("waits", wait), (2, poll.format(2)), (0.2, poll.format(0.2))]:
-            result = run(mode, ["perl", "-e", line])
-            _, causes = counted(result, None)
-            yield {"mode": mode, "looks_every_s": what, "exits": sum(causes.values())}
+            exits = []
+            for _ in range(BOOTS["events"]):
+                _, causes = counted(run(mode, ["perl", "-e", line]), None)
+                exits.append(sum(causes.values()))
+            yield {"mode": mode, "looks_every_s": what, "exits": exits}
 
 
 PROGRAMS = {
@@ -154,7 +159,7 @@ def rows_of(tests, table):
 TESTED = """
     balance::load_that_can balance::no_idle_cpu_is_woken exit_record::hardware_noise
     exit_record::without_a_record exits::cost halt_until::timers_are_as_late idle::what_deferring
-    noise::a_cpuid_is_light noise::a_program_on_an_isolated_cpu
+    noise::a_cpuid_is_light noise::a_program_on_an_isolated_cpu noise::every_gap_has_a_cause
     recording::what_recording_costs_an_exit recording::what_records_makes
     shared::a_guest_that_learns shared::timers_are_on_time shared::two_guests_on_a_pcpu
     slack::timers_with_slack unasked::a_guest_whose_tasks unasked::tasks_are_woken_up
@@ -162,7 +167,10 @@ TESTED = """
 
 
 def row(table, *cells):
-    """One of a table that has no form of its own: names of columns, each with its value."""
+    """One of a table that has no form of its own: names of columns, each with its value.
+
+    That is a text, a number, or a median and the ends of its interval.
+    """
     return {"table": table, "cells": cells}
 
 
@@ -204,24 +212,26 @@ def applied():
         )
 
 
-def idle_guests(folder, *options):
-    """The files of `paratick bench idle`, one boot of each mode."""
-    words = [PARATICK, "bench", "idle", *options, "--rounds", "1", "--output", folder]
+def idle_guests(folder, rounds, *options):
+    """The files of `paratick bench idle`, so many boots of each mode."""
+    words = [PARATICK, "bench", "idle", *options, "--rounds", str(rounds), "--output", folder]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
 
 
 def grouped():
-    modes = ["tickless-stop", "tickless", "paratick"]
+    modes = ["periodic", "tickless-stop", "tickless", "paratick"]
     for how in [None, "phases", "slack", "accuracy", "grouped"]:
         options = ["--guests", "2", "--quick", "--modes", ",".join(modes)]
         options += ["--timers", how] if how else []
         with tempfile.TemporaryDirectory() as folder:
-            words = [PARATICK, "bench", "show", "--format", "json", *idle_guests(folder, *options)]
+            files = idle_guests(folder, BOOTS["grouped"], *options)
+            words = [PARATICK, "bench", "show", "--format", "json", *files]
             said = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
         found = {one["mode"]: one["summary"] for one in json.loads(said)["rows"]}
         for mode in modes:
-            cells = [[what, found[mode][what]["median"]] for what in ["wake-ups", "exits"]]
+            of = [(what, found[mode][what]) for what in ["wake-ups", "exits"]]
+            cells = [[what, [its["median"], its["low"], its["high"]]] for what, its in of]
             yield row("grouped", ["timers", f"`{how}`" if how else "none"], ["mode", mode], *cells)
 
 
@@ -229,7 +239,7 @@ def windows():
     modes = "paratick,paratick+coalesce"
     cells = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in idle_guests(folder, "--guests", "10,20", "--lateness", "--modes", modes):
+        for name in idle_guests(folder, 1, "--guests", "10,20", "--lateness", "--modes", modes):
             with open(name) as file:
                 results = json.load(file)
             guests = results["plan"]["guests"]
@@ -436,7 +446,7 @@ table = {
     "commit": COMMIT,
     "patches": patches(),
     "clock": " and ".join(sorted(clocks)),
-    "boots": 1,
+    "boots": BOOTS.get(sys.argv[1], 1),
     "runs": 1,
 }
 text = ",\n ".join(f'"{name}": {json.dumps(value)}' for name, value in table.items())

@@ -12,9 +12,10 @@ use paratick_core::{
         file::{Guests, Workload},
         Period, WokenBy,
     },
+    stats::{summarize, Observation},
     units::Nanos,
 };
-use paratick_view::number::{change, decimal, whole, NARROW_SPACE};
+use paratick_view::number::{change, decimal, interval, whole, NARROW_SPACE};
 use serde::{de::DeserializeOwned, Deserialize};
 
 #[derive(Deserialize)]
@@ -196,7 +197,8 @@ struct Looks {
     mode: String,
     /// Seconds, or `waits`.
     looks_every_s: serde_json::Value,
-    exits: f64,
+    /// Of each boot.
+    exits: Vec<f64>,
 }
 
 /// Exits of a program that looks for an event, and of one that waits.
@@ -207,7 +209,10 @@ pub fn events() -> String {
             Some(seconds) => format!("looks every {seconds} s"),
             None => "waits for it".into(),
         };
-        format!("| {what} | {} | {} |", row.mode, number(row.exits))
+        let boots = (1..).zip(&row.exits);
+        let boots: Vec<_> = boots.map(|(round, &value)| Observation { round, value }).collect();
+        let exits = interval(summarize(&boots), number);
+        format!("| {what} | {} | {exits} |", row.mode)
     });
     kept.below(table("| a program | mode | exits in 20 s |\n|---|---|---|", rows))
 }

@@ -3,12 +3,12 @@
 //! `tests/boot/support.rs`), and that `docs/evaluation/runs.py` makes.
 
 use crate::{generated, swept};
-use paratick_view::number::{decimal, whole, NARROW_SPACE};
+use paratick_view::number::{decimal, range, whole, NARROW_SPACE};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Each with the file that has its rows.
-pub const TABLES: [(&str, &str); 22] = [
+pub const TABLES: [(&str, &str); 23] = [
     ("applied", "applied"),
     ("balanced-after", "tests"),
     ("beside-hand-offs", "tests"),
@@ -17,6 +17,7 @@ pub const TABLES: [(&str, &str); 22] = [
     ("deferring", "tests"),
     ("grouped", "grouped"),
     ("hardware-noise", "tests"),
+    ("in-guest", "tests"),
     ("isolated-program", "tests"),
     ("kicks", "tests"),
     ("late-beside-a-task", "tests"),
@@ -40,13 +41,19 @@ struct Row {
     cells: Vec<(String, Value)>,
 }
 
+fn number(n: f64) -> String {
+    let said = if n.fract() == 0.0 || n.abs() >= 100.0 { whole(n) } else { decimal(n) };
+    said.replace(NARROW_SPACE, " ")
+}
+
 fn said(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Number(n) => {
-            let n = n.as_f64().expect("a number");
-            let said = if n.fract() == 0.0 || n.abs() >= 100.0 { whole(n) } else { decimal(n) };
-            said.replace(NARROW_SPACE, " ")
+        Value::Number(n) => number(n.as_f64().expect("a number")),
+        Value::Array(three) => {
+            let three: Vec<f64> = three.iter().filter_map(Value::as_f64).collect();
+            let [median, low, high] = three[..] else { panic!("{three:?}") };
+            range(low, median, high, number)
         }
         other => panic!("{other}"),
     }
