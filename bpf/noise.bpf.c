@@ -36,6 +36,14 @@ static __always_inline void count(__u32 index)
 		__sync_fetch_and_add(value, 1);
 }
 
+static __always_inline void note_time(__u32 index)
+{
+	__u64 *value = slot(index);
+
+	if (value)
+		*value = bpf_ktime_get_ns();
+}
+
 /* Whether an emulator that counts world switches counts this exit (marks.h). */
 static __always_inline __u32 audited(void)
 {
@@ -50,8 +58,10 @@ static __always_inline __u32 audited(void)
 	switch (__sync_lock_test_and_set(wanted, AUDIT_LEAVE)) {
 	case AUDIT_OPEN:
 		store_flag(MARK_OPEN, open, yes);
+		note_time(NOISE_OPENED);
 		return 0;
 	case AUDIT_CLOSE:
+		note_time(NOISE_CLOSED);
 		store_flag(MARK_CLOSE, open, no);
 		return 0;
 	default:

@@ -49,6 +49,8 @@ enum {
 	NOISE_OPEN,		/* whether that is open */
 	NOISE_WANTED,		/* what the next exit is to do with it, as below */
 	NOISE_LEAST,		/* ns; absences that keep a vCPU from less have no record */
+	NOISE_OPENED,		/* when the audited window was opened: CLOCK_MONOTONIC */
+	NOISE_CLOSED,
 	NOISE_STATE_SIZE,
 };
 

@@ -140,7 +140,7 @@ fn sample(host: &Host, guest: &Guest, beside: &Beside, (vcpus, ms): (u32, u64)) 
     faults.truncate(FAULTS);
     Ok(Sample {
         exits: Some(counts(&seen)),
-        world_switches: seen.audit.and_then(|audit| audit.world_switches),
+        world_switches: seen.audit.as_ref().and_then(|audit| audit.world_switches),
         duration_ns: Some(noise.end_ns - noise.begin_ns),
         noise: Some(NoiseSample::of(&noise, &seen, guest.pid(), &cpus)),
         problems: faults.into_iter().map(fault).collect(),
@@ -160,7 +160,7 @@ fn fault(wrong: Unbalanced) -> Fault {
 /// Of the part of the recording in which the emulator counted, too: all of them, and the causes of
 /// those that had ended.
 fn counts(seen: &HostNoise) -> Counts {
-    let total = seen.audit.map_or(0, |audit| audit.exits);
+    let total = seen.audit.as_ref().map_or(0, |audit| audit.exits);
     let mut counts = Counts { total, ..Counts::default() };
     for one in seen.absences.iter().filter(|one| one.audited) {
         *counts.by_cause.entry(one.cause).or_default() += 1;

@@ -8,7 +8,10 @@ pub use paratick_instruments::{
     noise::NoiseRecorder, osnoise::OsnoiseRecorder, sampler::ProgramRecorder,
 };
 
-use crate::{here::Here, sample::emulator_counted};
+use crate::{
+    here::Here,
+    sample::{emulator_counted, EmulatorWindow},
+};
 use anyhow::{bail, Result};
 use paratick_core::{
     noise::{pair, GuestNoise, HostNoise, Sampler, Stalls, TscOffset},
@@ -236,8 +239,10 @@ pub fn record_beside(
     };
     if let Some(audit) = seen.as_mut().and_then(|seen| seen.audit.as_mut()) {
         let counted = emulator_counted(host)?.and_then(|mut windows| windows.pop());
-        audit.world_switches =
-            counted.map(|window| window.cpus.iter().map(|cpu| cpu.world_switches).sum());
+        if let Some(EmulatorWindow { cpus, .. }) = counted {
+            audit.world_switches = Some(cpus.iter().map(|cpu| cpu.world_switches).sum());
+            audit.guest_instructions = cpus.iter().map(|cpu| cpu.guest_instructions).collect();
+        }
     }
     let incomplete = seen.as_ref().and_then(HostNoise::incomplete);
     let recorded =

@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Whether the emulator counted other exits than were recorded.
 fn differs(recorded: &Recorded) -> bool {
-    let audit = recorded.host.as_ref().and_then(|host| host.audit);
+    let audit = recorded.host.as_ref().and_then(|host| host.audit.as_ref());
     audit.is_some_and(|audit| audit.world_switches.is_some_and(|switches| switches != audit.exits))
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was recorded of noise, on a host and in a guest.
 
-use super::{clock::Clock, parts::Told};
+use super::{audit::Audit, clock::Clock, parts::Told};
 use crate::{cause::Cause, vms::OfVms};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,15 +59,6 @@ pub struct HostNoise {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub least_ns: u64,
     pub absences: Vec<Absence>,
-}
-
-/// Exits that an emulator counts, too, each as a world switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audit {
-    /// Those with an absence are marked as audited; the others had not ended.
-    pub exits: u64,
-    /// None where no emulator counts.
-    pub world_switches: Option<u64>,
 }
 
 impl HostNoise {

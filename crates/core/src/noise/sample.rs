@@ -190,7 +190,7 @@ impl Audited {
     fn of(host: &HostNoise) -> Audited {
         let [light, heavy, halts] =
             [Class::Light, Class::Heavy, Class::Halt].map(|class| host.audited(class));
-        let Some(audit) = host.audit else { return Audited::default() };
+        let Some(audit) = &host.audit else { return Audited::default() };
         let open = audit.exits.saturating_sub(light + heavy + halts);
         let world_switches = audit.world_switches;
         Audited { exits: audit.exits, world_switches, light, heavy, halts, open }

@@ -40,7 +40,7 @@ fn exit(vcpu: u32, begin_ns: u64, parts: [u64; 5], cause: Cause) -> Absence {
 fn recorded(absences: Vec<Absence>, gaps: Vec<Gap>) -> (GuestNoise, HostNoise) {
     let offset = |vcpu| TscOffset { process: PROCESS, vcpu, offset: 0 };
     let exits = absences.len() as u64;
-    let audit = Audit { exits, world_switches: Some(exits) };
+    let audit = Audit { exits, world_switches: Some(exits), ..Audit::default() };
     let host = HostNoise {
         audit: Some(audit),
         ..HostNoise::whole(clock(), vec![offset(0), offset(1)], absences)
@@ -113,12 +113,35 @@ fn whatever_does_not_add_up_is_told_with_its_numbers() {
     // Two vCPUs may be out at the end, not three.
     let exits = |count| {
         move |host: &mut HostNoise| {
-            host.audit = Some(Audit { exits: count, world_switches: None });
+            host.audit = Some(Audit { exits: count, ..Audit::default() });
         }
     };
     assert_eq!(faults(&exits(4)), Vec::<String>::new());
     assert!(faults(&exits(5))[0].contains("5 exits, but 2 light, heavy and halts, and 3 vCPUs"));
     assert!(faults(&exits(1))[0].contains("1 exits, but 2 light"));
+}
+
+#[test]
+fn time_in_guests_is_that_between_exits_of_the_audited_part() {
+    let one = |begin_ns| exit(1, begin_ns, [200, 0, 0, 0, 0], Cause::Arm);
+    // The first opened the part and the last closed it: neither is of it, or had a record in time.
+    let absences = vec![Absence { audited: false, ..one(900) }, one(3_000), one(7_000)];
+    let (_, mut host) = recorded(absences, vec![]);
+    let audit = Audit { exits: 2, begin_ns: 1_000, end_ns: 9_000, ..Audit::default() };
+    host.audit = Some(Audit { guest_instructions: vec![77, 7_400], ..audit.clone() });
+    let seen = host.in_guests().unwrap();
+    assert_eq!((seen.ns, seen.instructions, seen.exits), (7_500, 7_400, 2));
+    assert_eq!(seen.apart_ns(), 50.0);
+    let unknown = |change: &dyn Fn(&mut HostNoise)| {
+        let mut host = host.clone();
+        change(&mut host);
+        host.in_guests()
+    };
+    assert_eq!(unknown(&|host| host.audit = Some(audit.clone())), None, "nobody else counted");
+    assert_eq!(unknown(&|host| host.audit.as_mut().unwrap().exits = 3), None, "one has no end");
+    assert_eq!(unknown(&|host| host.absences[1].vcpu = 2), None, "two on a pCPU");
+    assert_eq!(unknown(&|host| host.absences[1].entry_cpu = 0), None, "it moved");
+    assert_eq!(unknown(&|host| host.audit.as_mut().unwrap().end_ns = 1), None, "no time");
 }
 
 proptest! {

@@ -16,8 +16,8 @@ use anyhow::Result;
 use gather::gather;
 use paratick_core::noise::{mark_ticks, Audit, Clock, HostNoise, Instant};
 use raw::{
-    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_EXITS, NOISE_LEAST,
-    NOISE_OPEN, NOISE_WANTED,
+    Absence, AUDIT_CLOSE, AUDIT_LEAVE, AUDIT_OPEN, NOISE_AUDITED, NOISE_CLOSED, NOISE_EXITS,
+    NOISE_LEAST, NOISE_OPEN, NOISE_OPENED, NOISE_WANTED,
 };
 use std::{collections::BTreeMap, thread::sleep, time::Duration};
 
@@ -142,8 +142,11 @@ impl NoiseRecorder {
         }
         // Exits of the window, whose guests are entered again soon.
         sleep(STEP * 20);
-        let exits = bpf::state(&self.programs.ebpf, NOISE_AUDITED)?;
-        Ok(Some(Audit { exits, world_switches: None }))
+        let ebpf = &self.programs.ebpf;
+        let exits = bpf::state(ebpf, NOISE_AUDITED)?;
+        let [begin_ns, end_ns] = [NOISE_OPENED, NOISE_CLOSED].map(|slot| bpf::state(ebpf, slot));
+        let (begin_ns, end_ns) = (begin_ns?, end_ns?);
+        Ok(Some(Audit { exits, begin_ns, end_ns, ..Audit::default() }))
     }
 }
 

@@ -12,7 +12,10 @@ use paratick_core::{
     },
     vms::OfVms,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 /// As many sources as one looks at.
 const SHOWN: usize = 20;
@@ -316,13 +319,13 @@ fn percent(share: f64) -> String {
 
 /// Exits by class, and the same by the emulator.
 pub fn audit(host: &HostNoise) -> Option<String> {
-    let audit = host.audit?;
+    let audit = host.audit.as_ref()?;
     let world_switches = audit.world_switches?;
     let [light, heavy, halts] =
         [Class::Light, Class::Heavy, Class::Halt].map(|class| host.audited(class));
     let going_on = audit.exits - light - heavy - halts;
     let number = |n: u64| count(n as f64);
-    Some(format!(
+    let mut text = format!(
         "{} light exits + {} heavy ones + {} halts + {} that went on = {} exits; the emulator \
          counted {} world switches meanwhile.",
         number(light),
@@ -331,7 +334,19 @@ pub fn audit(host: &HostNoise) -> Option<String> {
         number(going_on),
         number(audit.exits),
         number(world_switches),
-    ))
+    );
+    if let Some(seen) = host.in_guests() {
+        let _ = write!(
+            text,
+            " Between these exits the guest ran for {} ns, and the emulator counted {} instructions \
+             of it, of 1 ns each: {:+.2} %, {:.0} ns for each exit, for code beside the world switch.",
+            number(seen.ns),
+            number(seen.instructions),
+            100.0 * (seen.ns as f64 / seen.instructions as f64 - 1.0),
+            seen.apart_ns(),
+        );
+    }
+    Some(text)
 }
 
 /// Which knobs to turn so that no gap is longer than a budget.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Do exits, and the time between exits, agree with what an emulator counts by itself?
+
+use super::{Absence, HostNoise};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A part of the recording, in which an emulator counts, too: exits as world switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Those with an absence are marked as audited; the others had not ended.
+    pub exits: u64,
+    /// None where no emulator counts.
+    pub world_switches: Option<u64>,
+    /// When the part began and ended, by the host's CLOCK_MONOTONIC; 0 in older recordings.
+    #[serde(default)]
+    pub begin_ns: u64,
+    #[serde(default)]
+    pub end_ns: u64,
+    /// What each of the host's CPUs executed in guests, as the emulator counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guest_instructions: Vec<u64>,
+}
+
+/// The same time in guests, by two who know nothing of each other (paper: thesis 4.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InGuests {
+    /// From an entry to the next exit, by the record.
+    pub ns: u64,
+    /// The emulator's: each takes 1 ns.
+    pub instructions: u64,
+    pub exits: u64,
+}
+
+impl InGuests {
+    /// For each exit, the time between its world switches and the record's times.
+    pub fn apart_ns(&self) -> f64 {
+        (self.ns as f64 - self.instructions as f64) / self.exits as f64
+    }
+}
+
+impl HostNoise {
+    /// None where that is not known: no emulator, exits without a record, an exit that had not
+    /// ended, or a vCPU that was not alone on its pCPU.
+    pub fn in_guests(&self) -> Option<InGuests> {
+        let audit = self.audit.as_ref()?;
+        let exits = self.absences.iter().filter(|one| one.audited).count() as u64;
+        if exits == 0 || exits != audit.exits || !self.lost.is_empty() {
+            return None;
+        }
+        let mut vcpus: BTreeMap<u32, Vec<&Absence>> = BTreeMap::new();
+        for one in &self.absences {
+            let of_pcpu = vcpus.entry(one.exit_cpu).or_default();
+            let other = of_pcpu.first().is_some_and(|first| first.vcpu != one.vcpu);
+            if other || one.entry_cpu != one.exit_cpu {
+                return None;
+            }
+            of_pcpu.push(one);
+        }
+        let away = |one: &Absence| {
+            let ends = (one.begin_ns + one.ns).min(audit.end_ns);
+            ends.saturating_sub(one.begin_ns.max(audit.begin_ns))
+        };
+        let part = audit.end_ns.checked_sub(audit.begin_ns)?;
+        let mut seen = InGuests { ns: 0, instructions: 0, exits };
+        for (pcpu, absences) in &vcpus {
+            let out = absences.iter().try_fold(0u64, |sum, one| sum.checked_add(away(one)))?;
+            seen.ns += part.checked_sub(out)?;
+            seen.instructions += audit.guest_instructions.get(*pcpu as usize)?;
+        }
+        Some(seen)
+    }
+}
