@@ -121,10 +121,10 @@ fn every_gap_has_a_cause() {
             &[
                 ("", json!(mode)),
                 ("exits", json!(seen.exits)),
-                ("ns between them, by the record", json!(seen.ns)),
-                ("the guest's instructions, by the emulator", json!(seen.instructions)),
+                ("between them, ns", json!(seen.ns)),
+                ("instructions", json!(seen.instructions)),
                 ("more, %", json!(more)),
-                ("ns, for each exit", json!(apart)),
+                ("ns, each exit", json!(apart)),
             ],
         );
         assert!((500.0..2_500.0).contains(&apart) && more < 0.25, "{mode}: {seen:?}");

@@ -57,6 +57,28 @@ fn exits_are_compared_with_the_emulator_s_world_switches() {
 }
 
 #[test]
+fn the_time_between_exits_is_compared_with_the_emulator_s_instructions() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("audited.json");
+    let text = std::fs::read_to_string(RECORDING).unwrap();
+    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let exit = &mut recording["host"]["absences"][0];
+    exit["audited"] = true.into();
+    let (begin, ns) = (exit["begin_ns"].as_u64().unwrap(), exit["ns"].as_u64().unwrap());
+    recording["host"]["audit"] = json!({
+        "exits": 1, "world_switches": 1, "guest_instructions": [7, 1_000_000 - 1_200],
+        "begin_ns": begin - 500_000, "end_ns": begin + ns + 500_000,
+    });
+    std::fs::write(&file, recording.to_string()).unwrap();
+    let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap()]);
+    let output = noise.assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ");
+    assert!(text.contains("ran for 1 000 000 ns"), "{text}");
+    assert!(text.contains("998 800 instructions of it"), "{text}");
+    assert!(text.contains("+0.12 %, 1 200 ns for each exit"), "{text}");
+}
+
+#[test]
 fn noise_over_time_is_a_page_of_its_own_and_nothing_else_is_replaced() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("noise.html");

@@ -338,12 +338,12 @@ pub fn audit(host: &HostNoise) -> Option<String> {
     if let Some(seen) = host.in_guests() {
         let _ = write!(
             text,
-            " Between these exits the guest ran for {} ns, and the emulator counted {} instructions \
-             of it, of 1 ns each: {:+.2} %, {:.0} ns for each exit, for code beside the world switch.",
+            " Between them the guest ran for {} ns, and the emulator counted {} instructions of it, \
+             of 1 ns each: {:+.2} %, {} ns for each exit, for code beside the world switch.",
             number(seen.ns),
             number(seen.instructions),
             100.0 * (seen.ns as f64 / seen.instructions as f64 - 1.0),
-            seen.apart_ns(),
+            count(seen.apart_ns()),
         );
     }
     Some(text)
