@@ -15,6 +15,7 @@ ipis: which IPIs programs on 4 vCPUs make, by the code that sends them and what 
 some 10 minutes.  Needs bpftrace, sysbench, rt-tests and linux-perf.
 grouped: two idle guests with timers of user space, put together in different ways, by mode; four
 boots, some 15 minutes.
+rare: timers of an idle guest with Debian's 6.12 that expire less than once in 30 s; a minute.
 paper-starves: what the boot tests `paper` print; some 3 minutes.
 rtla: what Debian's rtla says of a guest, beside our table of the same form; a minute.
 slower-tick: what `paratick exits` predicts of a slower tick, and what comes of it; 4 minutes.
@@ -260,6 +261,27 @@ def windows():
             )
 
 
+def rare():
+    words = [PARATICK, *"lab idle --kernel debian:6.12 --mode tickless --vcpus 1".split()]
+    said = subprocess.run(
+        [*words, "--for", "640s", "--format", "json"], check=True, stdout=subprocess.PIPE
+    )
+    said = json.loads(said.stdout)
+    timers = [one for one in said["offenders"] if one["of"] == "timer"]
+    most = said["window_ns"] / 30e9
+    for one in sorted(timers, key=lambda one: (-one["expiries"], one["function"])):
+        if one["expiries"] <= most:
+            yield row(
+                "rare",
+                ["timer", f"`{one['function']}`"],
+                ["set by", f"`{one['start']}`" if "start" in one else "–"],
+                ["it is", one["class"]],
+                ["expiries", one["expiries"]],
+                ["wake-ups of the pCPU", one["pcpu_wakeups"]],
+                ["exits for it alone", one["exits_alone"]],
+            )
+
+
 def paper_starves():
     both = {}
     for row in rows_of("paper::", "paper-starves"):
@@ -423,6 +445,7 @@ RUNS = {
     "matrix": matrix,
     "model-errors": model_errors,
     "paper-starves": paper_starves,
+    "rare": rare,
     "rtla": rtla,
     "slower-tick": slower_tick,
     "stock": stock,
