@@ -2,7 +2,7 @@
 //! The noise of a busy guest with CPUs isolated on its host, in it, on both or on neither.
 
 use crate::{
-    noise::{self, Beside, Sides, STEP_LIMIT},
+    noise::{self, Beside, Sides},
     verify,
 };
 use anyhow::{bail, Context, Result};
@@ -172,22 +172,21 @@ fn counts(seen: &HostNoise) -> Counts {
 /// A kernel ignores what it does not know.
 fn check(isolation: Isolation, vcpus: u32, (host, guest): (&Host, &Guest)) -> Result<()> {
     let files = ["/sys/devices/system/cpu/isolated", "/sys/devices/system/cpu/nohz_full"];
-    for file in files {
-        let cat = || Exec::new(["cat", file]).timeout(STEP_LIMIT);
-        let sides = [
-            ("host", host.exec(cat())?, isolation.host_cpus(vcpus)),
-            ("guest", guest.exec(cat())?, isolation.guest_cpus(vcpus)),
-        ];
-        for (side, found, due) in sides {
-            let found = String::from_utf8_lossy(&found.stdout).trim().to_string();
+    let sides = [
+        ("host", host.read_files(&files)?, isolation.host_cpus(vcpus)),
+        ("guest", guest.read_files(&files)?, isolation.guest_cpus(vcpus)),
+    ];
+    for (side, found, due) in sides {
+        for (file, found) in files.into_iter().zip(found) {
+            let found = found.unwrap_or_default();
             let none = ["", "(null)"].contains(&found.as_str());
-            match due {
-                Some(due) if due == found => {}
+            match &due {
+                Some(due) if *due == found => {}
                 None if none => {}
                 due => bail!(
                     "the {side}'s {file} says '{found}' where '{}' should be\n\
                      hint: its kernel needs CONFIG_CPU_ISOLATION and CONFIG_NO_HZ_FULL",
-                    due.unwrap_or_default()
+                    due.as_deref().unwrap_or_default()
                 ),
             }
         }

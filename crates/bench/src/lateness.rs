@@ -12,7 +12,7 @@ use paratick_core::{
     wakeups::{lateness, Class, GuestWakeups, Lateness},
 };
 use paratick_instruments::timers::TimerRecorder;
-use paratick_machine::{exec::Exec, guest::Guest, host::Host};
+use paratick_machine::{guest::Guest, host::Host};
 use std::{collections::BTreeMap, time::Duration};
 
 /// What ends the recordings of others is not in a window.
@@ -41,10 +41,9 @@ pub fn of_all(
 
 fn record(host: &Host, guests: &[Guest], time: Duration) -> Result<Attempt<Vec<GuestWakeups>>> {
     in_each(guests, |guest| Ok(Ok(guest.start::<TimerRecorder>()?)))?.ok();
-    host.exec(Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT))?;
-    let seconds = (time + TAIL).as_secs_f64().to_string();
+    host.wait(QUIET, RUN_LIMIT)?;
     in_each(guests, |guest| {
-        guest.exec(Exec::new(["sleep", &seconds]).timeout(RUN_LIMIT))?;
+        guest.wait(time + TAIL, RUN_LIMIT)?;
         let mut seen = guest.read::<TimerRecorder>()?;
         seen.end_ns = seen.end_ns.saturating_sub(TAIL.as_nanos() as u64);
         seen.begin_ns = seen.end_ns.saturating_sub(time.as_nanos() as u64).max(seen.begin_ns);

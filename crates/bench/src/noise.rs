@@ -267,8 +267,7 @@ fn in_guest(
     let limit = limit.max(LEAD + time + STEP_LIMIT);
     match beside {
         None => {
-            let seconds = whole(sides.guest, time).as_secs_f64().to_string();
-            waited(guest.exec(Exec::new(["sleep", &seconds]).timeout(limit))?)?;
+            guest.wait(whole(sides.guest, time), limit)?;
         }
         Some(beside) => both(host, guest, whole(sides.guest, time), limit, beside)?,
     }

@@ -206,11 +206,11 @@ fn said(guest: &Guest, file: &str) -> Result<String> {
 
 /// Fails where a setting of the host is not what was asked for.
 pub fn check_host(host: &Host) -> Result<()> {
-    for (row, wanted) in host.settings().each() {
-        let exec = Exec::new(["cat", row.file]).timeout(Duration::from_secs(60));
-        let said = host.exec(exec)?.stdout;
-        let said = String::from_utf8_lossy(&said);
-        if is_in_effect(row, wanted, said.trim()) {
+    let rows: Vec<_> = host.settings().each().collect();
+    let files: Vec<_> = rows.iter().map(|(row, _)| row.file).collect();
+    for ((row, wanted), said) in rows.into_iter().zip(host.read_files(&files)?) {
+        let said = said.unwrap_or_default();
+        if is_in_effect(row, wanted, &said) {
             continue;
         }
         let hint = match row.needs {
@@ -220,7 +220,7 @@ pub fn check_host(host: &Host) -> Result<()> {
         bail!(
             "the host's {} is '{}' where {wanted} {} should be ({})\nhint: {hint}",
             row.name,
-            said.trim(),
+            said,
             row.unit,
             row.file,
         );

@@ -150,8 +150,7 @@ pub fn in_one_window(
             window += 1;
             let others = Background::start(&guests[1..], agent, workload)?;
             host.start::<PcpuCounter>()?;
-            let quiet = Exec::new(["sleep", &QUIET.as_secs().to_string()]).timeout(RUN_LIMIT);
-            host.exec(quiet)?;
+            host.wait(QUIET, RUN_LIMIT)?;
             let more = ["--all-guests", "--interrupts"];
             let more = if plan.records_wakeups { &more[..] } else { &more[..1] };
             let run = |guest: &Guest| run_one(guest, agent, workload, window, more);

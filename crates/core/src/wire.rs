@@ -26,7 +26,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 /// How much of a stream goes into one frame.
 pub const CHUNK: usize = 64 << 10;
 /// Agents and machine must come from one build; the agent says this first.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The virtio-serial port on which the host's agent is reached.
 pub const HOST_PORT: &str = "paratick.host";
 /// A kernel parameter that becomes an environment variable of the first process: the serial line on
@@ -75,6 +75,11 @@ pub enum Request {
     CloseStdin { session: SessionId },
     /// The terminal of this command has another size.
     Resize { session: SessionId, size: TerminalSize },
+    /// What is in files, without blanks at its ends; the answer is a reading, with a null for each
+    /// that cannot be read.  No program has to be loaded for that.
+    ReadFiles { session: SessionId, files: Vec<String> },
+    /// The answer is an empty reading, so much later on the agent's own clock.
+    Wait { session: SessionId, ns: u64 },
     /// Take over the machine's root file system and its time of day; the answer is an empty
     /// reading.  Before, there is only what came with the kernel.
     Enter {

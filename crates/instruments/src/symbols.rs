@@ -4,7 +4,7 @@
 use anyhow::{bail, Context, Result};
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek},
     sync::{Mutex, MutexGuard, OnceLock},
 };
@@ -56,6 +56,69 @@ fn is_function(kind: &str) -> bool {
     matches!(kind, "t" | "T" | "w" | "W")
 }
 
+/// What was looked for before.  A reading takes longer than the rest of a start.
+#[derive(Default)]
+struct Known {
+    /// Functions stay where they are as long as these do.
+    modules: String,
+    /// By kinds and name; `None` where this kernel has none.
+    addresses: BTreeMap<(&'static str, String), Option<u64>>,
+    names: BTreeMap<u64, String>,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+
+impl Known {
+    const fn new() -> Known {
+        Known { modules: String::new(), addresses: BTreeMap::new(), names: BTreeMap::new() }
+    }
+
+    fn now() -> MutexGuard<'static, Known> {
+        let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
+        known.forget_others(modules(&fs::read_to_string("/proc/modules").unwrap_or_default()));
+        known
+    }
+
+    fn forget_others(&mut self, modules: String) {
+        if self.modules != modules {
+            *self = Known { modules, ..Known::new() };
+        }
+    }
+
+    /// `symbols` are read only for what was not looked for before.
+    fn find<R: BufRead>(
+        &mut self,
+        symbols: impl FnOnce() -> Result<R>,
+        names: &[&str],
+        kinds: &'static str,
+    ) -> Result<Vec<Option<u64>>> {
+        let key = |name: &&str| (kinds, name.to_string());
+        let before: Option<Vec<_>> =
+            names.iter().map(|name| self.addresses.get(&key(name)).copied()).collect();
+        if let Some(before) = before {
+            return Ok(before);
+        }
+        let found = find_symbols(symbols()?, names, kinds)?;
+        // Hidden ones may be told another time.
+        if !found.contains(&Some(0)) {
+            for (name, address) in names.iter().zip(&found) {
+                self.addresses.insert(key(name), *address);
+                self.names.extend(address.map(|address| (address, name.to_string())));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Which there are, and where, of the text of /proc/modules; who uses them does not matter.
+fn modules(text: &str) -> String {
+    let place = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        format!("{} {}\n", words[0], words.get(5).unwrap_or(&""))
+    };
+    text.lines().map(place).collect()
+}
+
 /// The address of a kernel function; `None` if this kernel has no such function.
 pub fn function_address(name: &str) -> Result<Option<u64>> {
     Ok(function_addresses(&[name])?.pop().flatten())
@@ -63,7 +126,7 @@ pub fn function_address(name: &str) -> Result<Option<u64>> {
 
 /// The same of several, in one reading.
 pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
-    let found = find_symbols(kallsyms()?, names, "tT")?;
+    let found = Known::now().find(kallsyms, names, "tT")?;
     if let Some(hidden) = found.iter().position(|address| *address == Some(0)) {
         bail!(
             "the address of {} is hidden in /proc/kallsyms\n\
@@ -76,7 +139,7 @@ pub fn function_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
 
 /// Where variables are, or a CPU's own in its part of memory; `None` where nobody tells.
 pub fn variable_addresses(names: &[&str]) -> Result<Vec<Option<u64>>> {
-    let found = find_symbols(kallsyms()?, names, "dDbBrRaA")?;
+    let found = Known::now().find(kallsyms, names, "dDbBrRaA")?;
     Ok(found.into_iter().map(|address| address.filter(|address| *address > 0)).collect())
 }
 
@@ -97,9 +160,8 @@ fn find_symbols(symbols: impl BufRead, names: &[&str], kinds: &str) -> Result<Ve
 /// The name of the function that begins there, or the address in hexadecimal.  For a few addresses:
 /// each that is new takes a reading.
 pub fn function_name(address: u64) -> String {
-    static KNOWN: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
-    let name = known.entry(address).or_insert_with(|| {
+    let mut known = Known::now();
+    let name = known.names.entry(address).or_insert_with(|| {
         let mut name = format!("{address:#x}");
         let found = kallsyms().and_then(|symbols| {
             each(symbols, |at, kind, its| {
@@ -162,6 +224,29 @@ mod tests {
         assert_eq!(symbols.name(0), "0x0");
         assert_eq!(symbols.caller(0xffff_ffff_8100_0000), None);
         assert_eq!(symbols.caller(0xffff_ffff_8100_0020), Some("process_timeout"));
+    }
+
+    #[test]
+    fn a_symbol_is_looked_for_once_until_modules_come_or_go() {
+        let mut known = Known::new();
+        let before = "kvm_amd 180224 0 - Live 0xffffffffc0a00000\n";
+        known.forget_others(modules(before));
+        let text: &[u8] = b"ffffffffc0001000 t apic_timer_fn\t[kvm]\n0000000000000000 t hidden\n";
+        let names = ["apic_timer_fn", "none"];
+        let found = vec![Some(0xffff_ffff_c000_1000), None];
+        assert_eq!(known.find(|| Ok(text), &names, "tT").unwrap(), found);
+        let unread = || -> Result<&[u8]> { bail!("read again") };
+        assert_eq!(known.find(unread, &names, "tT").unwrap(), found);
+        assert_eq!(known.names[&0xffff_ffff_c000_1000], "apic_timer_fn");
+        assert!(known.find(unread, &names, "dD").is_err());
+        // A guest more uses it.
+        known.forget_others(modules(&before.replace(" 0 -", " 9 kvm,")));
+        assert_eq!(known.find(unread, &names, "tT").unwrap(), found);
+        known.forget_others(modules(&before.replace("c0a", "c0b")));
+        assert!(known.find(unread, &names, "tT").is_err());
+        // Addresses that nobody may see are asked for again.
+        assert_eq!(known.find(|| Ok(text), &["hidden"], "tT").unwrap(), [Some(0)]);
+        assert!(known.find(unread, &["hidden"], "tT").is_err());
     }
 
     #[test]

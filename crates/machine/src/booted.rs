@@ -75,6 +75,25 @@ impl Booted {
         }
     }
 
+    pub fn read_files(&self, on: GuestId, files: &[&str]) -> Result<Vec<Option<String>>> {
+        let files = files.iter().map(|file| file.to_string()).collect();
+        match self.link.ask(on, |session| Request::ReadFiles { session, files })? {
+            Incoming::Reading(texts) => Ok(serde_json::from_value(texts)?),
+            other => bail!("a question for files was answered with {other:?}"),
+        }
+    }
+
+    pub fn wait(&self, on: GuestId, time: Duration, limit: Duration) -> Result<()> {
+        let ask = |session| Request::Wait { session, ns: time.as_nanos() as u64 };
+        match self.link.ask_within(on, Some(Instant::now() + limit), ask)? {
+            Some(_) => Ok(()),
+            None => {
+                let what = format!("a wait of {time:?} in the {}", place(on));
+                Err(Failure::TimeLimit { what, limit, lines: Vec::new() }.into())
+            }
+        }
+    }
+
     /// Waits for the agent of the host.
     pub fn ready(&self, deadline: Instant) -> Result<Ready> {
         let found = self.link.wait(HOST, Some(deadline), |state| {

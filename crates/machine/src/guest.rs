@@ -122,6 +122,18 @@ impl Guest {
         exec::stream(&self.host.link, self.id, exec, sink)
     }
 
+    /// What is in files, without blanks at its ends; `None` for each that cannot be read.
+    pub fn read_files(&self, files: &[&str]) -> Result<Vec<Option<String>>> {
+        self.host.read_files(self.id, files)
+    }
+
+    /// Lets so much time pass there, where no program has to be loaded for that.
+    ///
+    /// `limit` is in wall-clock time.
+    pub fn wait(&self, time: Duration, limit: Duration) -> Result<()> {
+        self.host.wait(self.id, time, limit)
+    }
+
     pub fn start<I: Instrument>(&self) -> Result<()> {
         self.host.start::<I>(self.id)
     }

@@ -91,6 +91,18 @@ impl Host {
         exec::stream(&self.booted.link, HOST, exec, sink)
     }
 
+    /// What is in files, without blanks at its ends; `None` for each that cannot be read.
+    pub fn read_files(&self, files: &[&str]) -> Result<Vec<Option<String>>> {
+        self.booted.read_files(HOST, files)
+    }
+
+    /// Lets so much time pass there, where no program has to be loaded for that.
+    ///
+    /// `limit` is in wall-clock time.
+    pub fn wait(&self, time: Duration, limit: Duration) -> Result<()> {
+        self.booted.wait(HOST, time, limit)
+    }
+
     pub fn start<I: Instrument>(&self) -> Result<()> {
         self.booted.start::<I>(HOST)
     }

@@ -13,9 +13,12 @@ use paratick_instruments::Instruments;
 use serde_json::Value;
 use std::{
     collections::HashMap,
+    fs,
     io::{Read, Write},
     path::PathBuf,
     sync::{Arc, Mutex},
+    thread,
+    time::Duration,
 };
 
 type Sessions = Arc<Mutex<HashMap<SessionId, Arc<Session>>>>;
@@ -106,6 +109,18 @@ fn handle(
     enter: Enter,
 ) {
     match (request, guests) {
+        (Request::ReadFiles { session, files }, _) => {
+            let text = |file| fs::read_to_string(file).ok().map(|text| text.trim().to_string());
+            let found: Vec<_> = files.iter().map(text).collect();
+            out.reading(session, Ok(found.into()));
+        }
+        (Request::Wait { session, ns }, _) => {
+            let out = out.clone();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_nanos(ns));
+                out.reading(session, Ok(Value::Null));
+            });
+        }
         (Request::Enter { session, now_ns, show }, _) => {
             let entered = enter(&show).and_then(|()| set_time(now_ns));
             out.reading(session, entered.map(|()| Value::Null));

@@ -27,6 +27,7 @@ use paratick_core::{
     event::{Events, Step, Warning},
     wire::GuestConfig,
 };
+use paratick_instruments::noise::NoiseRecorder;
 use qemu::save;
 use std::{
     collections::BTreeMap,
@@ -243,6 +244,11 @@ fn make(wanted: &Wanted, dir: &Path, events: Events) -> Result<()> {
         Guest::begun(host.booted(), guest.clone(), boot_limit(guest.vcpus))
     });
     let guest = guest.transpose()?;
+    // Who records exits looks for KVM's functions first, and knows them after that.  A kernel that
+    // cannot be recorded can be kept.
+    if host.start::<NoiseRecorder>().is_ok() {
+        host.stop::<NoiseRecorder>()?;
+    }
     events(Step::KeepingHost.into());
     save(host.booted(), &state)?;
     let about = About {
