@@ -231,6 +231,9 @@ fn nothing_in_common_is_wrong_usage() {
     more["cells"][0]["work"] = 7.into();
     Pair::new(&results(&CALM), &more).refused(&["did 100 round trips before and 7"]);
     Pair::new(&results(&CALM), &results(&[])).refused(&["no workload in common"]);
+    let timeline = "../../tests/results/timeline.json";
+    let output = paratick(&["compare", timeline, timeline]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no workload in common"));
 }
 
 #[test]

@@ -86,6 +86,20 @@ fn a_figure_is_drawn_where_it_is_asked_for() {
     let nowhere = folder.path().join("none/idle.svg");
     let mut idle = paratick(&["idle", "--recording", RECORDING, "--figure"]);
     idle.arg(nowhere).assert().code(2);
+    let mut idle = paratick(&["idle", "--recording", RECORDING, "--figure"]);
+    let output = idle.arg(folder.path().join("idle.png")).assert().code(2).get_output().clone();
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("hint: name a file such as figure.svg")
+    );
+}
+
+#[test]
+fn a_timer_that_is_moved_is_tried_alone() {
+    let tried = ["--try", "defer:process_timeout", "--try", "mode:paratick"];
+    let mut idle = paratick(&["idle", "--recording", RECORDING]);
+    let output = idle.args(tried).assert().code(2).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--try defer:process_timeout stands alone") && said.contains("hint: "));
 }
 
 #[test]

@@ -28,6 +28,24 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&text(&[args, &["--format", "json"]].concat())).unwrap()
 }
 
+#[test]
+fn a_file_without_loads_is_refused() {
+    refused(
+        &["--from", "../../tests/results/timeline.json"],
+        &["no exits and loads", "bench show"],
+    );
+}
+
+#[test]
+fn a_long_line_that_is_wrong_is_not_shown_whole() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("long.toml");
+    fs::write(&file, format!("{{{}", "x".repeat(5_000))).unwrap();
+    let output = paratick(&["model", "--workload", file.to_str().unwrap()]).assert().code(2);
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(said.lines().all(|line| line.chars().count() < 300) && said.contains('…'), "{said}");
+}
+
 /// Exit code 2, nothing on stdout, and a message with every one of `words` and a hint.
 fn refused(args: &[&str], words: &[&str]) {
     let output = paratick(&["model"]).args(args).assert().code(2);

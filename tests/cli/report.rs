@@ -413,7 +413,10 @@ fn a_file_that_is_no_result_is_refused_and_nothing_is_written() {
     let again = folder.path().join("again.json");
     std::os::unix::fs::symlink(&good, &again).unwrap();
     refused(&[good.clone(), again], &to, &["named twice"]);
-    refused(&[good.clone(), good], &to, &["named twice"]);
+    refused(&[good.clone(), good.clone()], &to, &["named twice"]);
+    let pdf = folder.path().join("out.pdf");
+    refused(&[good], &["--output", pdf.to_str().unwrap()], &["out.pdf", "ends with .html"]);
+    refused(&["/dev/null".into()], &[], &["/dev/null is no plain file", "hint: "]);
 }
 
 #[test]

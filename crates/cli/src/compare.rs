@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paratick compare`: what changed from one results file to another.
 
-use crate::{errors::usage, input, options::Format};
+use crate::{
+    errors::usage,
+    input,
+    options::{refuse, Format},
+};
 use anyhow::{bail, Result};
 use clap::ValueEnum;
 use paratick_core::{
@@ -54,11 +58,14 @@ enum FailOn {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.format.is_json() {
+        refuse(&["verbose"], "with --format json, which has all")?;
+    }
     let gates = args.gates();
     let read = |file: &Path| input::results("compare", file);
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let report = compare::compare(&before, &after, &gates);
-    if report.cells.is_empty() {
+    if report.figures().all(|(_, figure)| figure.outcome == Outcome::NotMeasured) {
         return Err(usage(nothing_in_common(args, &report)));
     }
     let files = (args.before.as_path(), args.after.as_path());
@@ -91,7 +98,7 @@ impl FailOn {
 
 fn nothing_in_common(args: &Args, report: &Report) -> String {
     let what = format!(
-        "{} and {} have no workload in common that did the same in the same mode",
+        "{} and {} have no workload in common that did the same in the same mode, and was counted",
         args.before.display(),
         args.after.display()
     );

@@ -42,6 +42,9 @@ pub fn not_parsed<C: CommandFactory>(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let text = text.split("\nFor more information, try").next().unwrap_or_default();
+    // After `--` it would be a file's name.
+    let lines = text.split('\n').filter(|line| !line.contains("tip: to pass '"));
+    let text = lines.collect::<Vec<_>>().join("\n").replace("\n\n\n", "\n\n");
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     if let Some(line) = moved::today::<C>(&words.collect::<Vec<_>>()) {
         let first = text.lines().next().unwrap_or_default();

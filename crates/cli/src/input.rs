@@ -75,6 +75,10 @@ pub fn check_figure(file: &Path) -> Result<()> {
              hint: name another file with --figure, such as figure.svg",
             file.display()
         ))),
+        _ if file.extension().is_none_or(|extension| extension != "svg") => Err(usage(format!(
+            "cannot draw to {}: a figure is an SVG\nhint: name a file such as figure.svg",
+            file.display()
+        ))),
         _ => Ok(()),
     }
 }

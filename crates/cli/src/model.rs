@@ -45,6 +45,9 @@ enum Verb {
     },
 }
 
+/// So much of a line that is wrong is shown.
+const SHOWN: usize = 200;
+
 const DESCRIPTION: [&str; 9] =
     ["vms", "vcpus", "hz", "host_hz", "load", "idle_period", "woken_by", "sharing", "time"];
 
@@ -66,13 +69,15 @@ struct Options {
     #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     load: f64,
     /// How long a vCPU is idle at a time, such as 100us or 4ms: the paper's T_idle
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "load")]
     idle_period: Option<Nanos>,
     /// What ends idle periods: another vCPU, a device, the program's own timer, or the kernel's
-    #[arg(long, default_value_t = WokenBy::Ipi, value_parser = named::<WokenBy>())]
+    #[arg(long, default_value_t = WokenBy::Ipi, value_parser = named::<WokenBy>(),
+        requires = "load")]
     woken_by: WokenBy,
     /// vCPUs that share a pCPU, for the paper's statement on the cross-over
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(file::COUNT),
+        requires = "load")]
     sharing: u32,
     /// The time over which exits are counted
     #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true)]
@@ -144,6 +149,11 @@ fn from(path: &Path, load_of: Option<Mode>, format: Format) -> Result<()> {
         return Err(input::wrong("model", path, why));
     }
     let answer = recorded::answer(&results, load_of);
+    if answer.is_empty() {
+        let why = "it has no exits and loads of guests to predict exits of\n\
+                   hint: `paratick bench show FILE` shows what a file holds";
+        return Err(input::wrong("model", path, why));
+    }
     format.print(&answer, || answer.text(&path.display().to_string()))
 }
 
@@ -151,7 +161,12 @@ fn read(path: &Path) -> Result<Workload> {
     let text = input::text("model", path, "a TOML file as docs/model.md describes it")?;
     toml::from_str(&text).map_err(|error| {
         // The parser ends its picture of the line with a line break.
-        let error = error.to_string().trim_end().to_string();
+        let error = error.to_string();
+        let lines = error.trim_end().lines().map(|line| match line.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line.into(),
+        });
+        let error = lines.collect::<Vec<_>>().join("\n");
         let hint = match error.contains("\nhint: ") {
             true => "",
             false => "\nhint: docs/model.md describes the file and has an example",

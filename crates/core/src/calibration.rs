@@ -2,6 +2,7 @@
 //! What exits cost on a machine, as a guest without an operating system measures it.
 //! docs/exit-cost.md describes it.
 
+use crate::stats::at_most;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,7 +86,7 @@ impl Spread {
     pub fn of(mut samples: Vec<u64>) -> Option<Spread> {
         samples.sort_unstable();
         let n = samples.len();
-        let rank = |percent: usize| samples.get((n * percent).div_ceil(100).max(1) - 1).copied();
+        let rank = |percent| at_most(&samples, percent);
         Some(Spread {
             min: rank(0)?,
             median: rank(50)?,

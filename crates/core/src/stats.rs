@@ -134,6 +134,11 @@ impl Comparison {
 }
 
 /// The median and its interval; none of no observations.
+/// The least that so many per cent of them are not above; `None` of none.
+pub fn at_most(sorted: &[u64], percent: usize) -> Option<u64> {
+    sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied()
+}
+
 pub fn summarize(observations: &[Observation]) -> Option<Summary> {
     let rounds = by_round(observations);
     let values: Vec<f64> = rounds.values().flatten().copied().collect();

@@ -46,6 +46,13 @@ impl Shown {
             const WHY: &str = "of a host alone, which does not know what wakes a guest";
             refuse(&["slack", "figure"], WHY)?;
         }
+        let alone = |knob: &&Knob| matches!(knob, Knob::Moved { .. });
+        if let (Some(knob), 2..) = (self.knobs.iter().find(alone), self.knobs.len()) {
+            return Err(usage(format!(
+                "--try {knob} stands alone: what it saves with other settings is not known\n\
+                 hint: give one --try"
+            )));
+        }
         if !(self.knobs.is_empty() || host && guest) {
             return Err(usage(format!(
                 "--try predicts exits by what woke a guest, and both sides have to tell\n\

@@ -34,7 +34,16 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let output = match &args.output {
         Some(output) => output.clone(),
-        None => args.results[0].with_extension("html"),
+        None if args.results[0].is_file() || !args.results[0].exists() => {
+            args.results[0].with_extension("html")
+        }
+        None => {
+            return Err(usage(format!(
+                "{} is no plain file, after which the page could be named\n\
+                 hint: name the page with --output, such as report.html",
+                args.results[0].display()
+            )))
+        }
     };
     write(&args.results, &output)?;
     outln!("{}", output.display())?;

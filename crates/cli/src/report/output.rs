@@ -42,6 +42,9 @@ pub fn check(path: &Path, option: &str, inputs: &[PathBuf]) -> Result<()> {
             return Err(bad("it exists and is not a page that this command wrote"));
         }
     }
+    if path.extension().is_none_or(|extension| extension != "html") {
+        return Err(bad("it is a page, whose name ends with .html"));
+    }
     match folder(path).is_dir() {
         true => Ok(()),
         false => Err(bad("there is no such folder")),

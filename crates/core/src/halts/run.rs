@@ -6,6 +6,7 @@ use super::{
     recording::{Halts, Waker},
     tally::Tally,
 };
+use crate::stats::at_most;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -34,17 +35,12 @@ impl RunHalts {
         all().for_each(|halt| *wakers.entry(halt.waker).or_default() += 1);
         let mut lengths: Vec<u64> = all().map(|halt| halt.ns).collect();
         lengths.sort_unstable();
-        // Of n sorted lengths, the one that a part of them does not exceed.
-        let at_most = |tenths: usize| {
-            let last = lengths.len().checked_sub(1)?;
-            Some(lengths[last * tenths / 10])
-        };
         RunHalts {
             window_ns: halts.window_ns,
             tally: Tally::of_all(halts),
             wakers,
-            half_ns: at_most(5),
-            nine_tenths_ns: at_most(9),
+            half_ns: at_most(&lengths, 50),
+            nine_tenths_ns: at_most(&lengths, 90),
             wake_up_ns: calibrate(halts),
         }
     }
@@ -85,7 +81,7 @@ mod tests {
         };
         let run = RunHalts::of(&halts);
         assert_eq!(run.wakers, BTreeMap::from([(Waker::Timer, 2), (Waker::Ipi, 1)]));
-        assert_eq!((run.half_ns, run.nine_tenths_ns, run.wake_up_ns), (Some(20), Some(20), None));
+        assert_eq!((run.half_ns, run.nine_tenths_ns, run.wake_up_ns), (Some(20), Some(30), None));
         assert_eq!((run.share_at(10), run.share_at(20)), (Some(0.5), Some(0.0)));
         assert_eq!(run.per_second(run.tally.blocks), Some(1.5));
         let text = serde_json::to_string(&run).unwrap();

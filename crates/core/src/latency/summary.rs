@@ -2,7 +2,7 @@
 //! What all activations have in common.
 
 use super::split::{Parts, Split};
-use crate::cause::Cause;
+use crate::{cause::Cause, stats::at_most};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,10 +19,9 @@ impl Spread {
     fn of(all: impl IntoIterator<Item = u64>) -> Option<Spread> {
         let mut all: Vec<u64> = all.into_iter().collect();
         all.sort_unstable();
-        // The least that so many are not above.
-        let at = |percent: usize| all[(all.len() * percent).div_ceil(100) - 1];
-        let max_ns = *all.last()?;
-        Some(Spread { median_ns: at(50), p99_ns: at(99), max_ns, sum_ns: all.iter().sum() })
+        let [median_ns, p99_ns, max_ns] = [50, 99, 100].map(|percent| at_most(&all, percent));
+        let (median_ns, p99_ns, max_ns) = (median_ns?, p99_ns?, max_ns?);
+        Some(Spread { median_ns, p99_ns, max_ns, sum_ns: all.iter().sum() })
     }
 }
 

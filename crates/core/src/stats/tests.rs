@@ -20,6 +20,15 @@ fn scaled(observations: &[Observation], by: f64) -> Vec<Observation> {
 }
 
 #[test]
+fn so_many_per_cent_are_not_above_it_and_of_few_that_is_the_longest() {
+    let of = |n: u64, percent| at_most(&(1..=n).collect::<Vec<_>>(), percent);
+    assert_eq!([of(2, 90), of(8, 90), of(10, 90), of(11, 90)], [2, 8, 9, 10].map(Some));
+    assert_eq!([of(1, 50), of(2, 50), of(3, 50), of(100, 99)], [1, 1, 2, 99].map(Some));
+    assert_eq!([of(5, 0), of(5, 100)], [Some(1), Some(5)]);
+    assert_eq!(of(0, 50), None);
+}
+
+#[test]
 fn the_median_is_the_middle_or_the_mean_of_the_middle_two() {
     assert_eq!(median(&[]), None);
     assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));

@@ -115,6 +115,11 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Answer {
+    /// Whether nothing was predicted, and nothing counted.
+    pub fn is_empty(&self) -> bool {
+        self.cells.iter().all(|row| row.predicted.is_none() && row.measured.is_none())
+    }
+
     /// `name` is the file's.
     pub fn text(&self, name: &str) -> String {
         let guests = plural(self.guests as usize, "guest");

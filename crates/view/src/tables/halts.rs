@@ -2,10 +2,13 @@
 //! Halts of vCPUs: what ended them, how long KVM polled, and what rules would have cost.
 
 use crate::{
-    number::{self, count, nanos},
+    number::{self, count, nanos, or_nothing},
     table::Table,
 };
-use paratick_core::halts::{Halt, Halts, Maximum, Outcome, Regret, Tally, Under, Vm, Waker};
+use paratick_core::{
+    halts::{Halt, Halts, Maximum, Outcome, Regret, Tally, Under, Vm, Waker},
+    stats::at_most,
+};
 use std::collections::BTreeMap;
 
 /// What ended the halts, and how long they were.
@@ -21,14 +24,14 @@ pub fn wakers(halts: &Halts) -> Table {
     for (waker, halts) in by_waker {
         let mut lengths: Vec<u64> = halts.iter().map(|halt| halt.ns).collect();
         lengths.sort_unstable();
-        let at_most = |share: f64| nanos(lengths[((lengths.len() - 1) as f64 * share) as usize]);
+        let at_most = |percent| or_nothing(at_most(&lengths, percent), nanos);
         let those = |is: &dyn Fn(&Halt) -> bool| halts.iter().filter(|halt| is(halt)).count();
         table.row(
             ended_by(waker),
             [
                 count(halts.len() as f64),
-                at_most(0.5),
-                at_most(0.9),
+                at_most(50),
+                at_most(90),
                 count(those(&|halt| halt.waited) as f64),
                 count(those(&|halt| halt.deadline_ns.is_some()) as f64),
             ],

@@ -18,7 +18,7 @@ pub fn parts(summary: &Summary, sampler: Sampler, window_ns: u64, with_host: boo
         Sampler::User => "a program that sleeps",
     };
     let caption = format!("{activations} of {who} in {}", nanos(window_ns));
-    let columns = ["Part", "Median", "99 % at most", "Longest", "In all", "Share"];
+    let columns = ["Part", "Half at most", "99 % at most", "Longest", "In all", "Share"];
     let mut table = Table::new(caption, columns);
     let all = summary.thread.map_or(1, |spread| spread.sum_ns.max(1)) as f64;
     let mut row = |name: &str, spread: Option<Spread>| {
@@ -52,7 +52,7 @@ pub fn parts(summary: &Summary, sampler: Sampler, window_ns: u64, with_host: boo
     table.note(match with_host {
         true => format!(
             "The parts of each activation add up to {whose} number for the thread, and all but the \
-             last two to that for the IRQ, to the nanosecond. Medians do not add up."
+             last two to that for the IRQ, to the nanosecond. What half of them take does not add up."
         ),
         false => {
             "Without its host, a guest cannot tell what the time until its IRQ consists of.".into()

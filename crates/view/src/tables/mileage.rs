@@ -14,7 +14,7 @@ use paratick_core::{
     clock_device::{ClockDevice, CLOCK_DEVICES},
     mode::TickMode,
     results::{Measure, Mileage, Row, Rung},
-    stats::Summary,
+    stats::{at_most, Summary},
     units::Hz,
 };
 
@@ -119,7 +119,7 @@ pub fn sampler(all: &Mileage) -> Table {
 /// How late the sampler is while idle, and how often it expires while busy.
 pub fn served(all: &Mileage) -> Table {
     let caption = format!("When the sampler is served{}", at(all));
-    let columns = ["Guest", "Late, median", "99 %", "at most", "Expires, busy", "Due"];
+    let columns = ["Guest", "Late, half at most", "99 %", "all", "Expires, busy", "Due"];
     let mut table = Table::new(caption, columns);
     for deferrable in [false, true] {
         table.group(if deferrable { "Deferrable" } else { "Not deferrable" });
@@ -127,10 +127,7 @@ pub fn served(all: &Mileage) -> Table {
             |row: &&Row| is_sampled(row.rung) && row.rung.deferrable_sampler == Some(deferrable);
         for row in all.rows.iter().filter(its) {
             let late = row.sampler_late();
-            let at = |share: f64| {
-                let place = ((late.len() as f64 * share) as usize).min(late.len().max(1) - 1);
-                number::or_nothing(late.get(place).copied(), nanos)
-            };
+            let at = |percent| number::or_nothing(at_most(&late, percent), nanos);
             let busy = row.busy_expiries();
             let due = row.results.plan.sampler.map(|sampler| {
                 f64::from(row.results.plan.vcpus) * 1e6 / f64::from(sampler.period_us)
@@ -138,9 +135,9 @@ pub fn served(all: &Mileage) -> Table {
             table.row(
                 row.rung.mode.to_string(),
                 [
-                    at(0.5),
-                    at(0.99),
-                    at(1.0),
+                    at(50),
+                    at(99),
+                    at(100),
                     number::interval(busy, decimal),
                     number::or_nothing(due, decimal),
                 ],

@@ -10,6 +10,7 @@ use paratick_core::{
         Absence, Budget, Class, Entry, Found, HostNoise, Ledger, Level, Parts, Rank, Source,
         Stalls, Trial,
     },
+    stats::at_most,
     vms::OfVms,
 };
 use std::{
@@ -180,18 +181,15 @@ pub fn classes(absences: &[Absence], window_ns: u64) -> Table {
         let those: Vec<&Absence> = absences.iter().filter(|one| one.class == class).collect();
         let mut lengths: Vec<u64> = those.iter().map(|one| one.ns).collect();
         lengths.sort_unstable();
-        let at_most = |share: f64| {
-            let at = (lengths.len().saturating_sub(1) as f64 * share) as usize;
-            number::or_nothing(lengths.get(at), |ns| nanos(*ns))
-        };
+        let at_most = |percent| number::or_nothing(at_most(&lengths, percent), nanos);
         let sum = |of: &dyn Fn(&Absence) -> u64| nanos(those.iter().map(|one| of(one)).sum());
         table.row(
             class.to_string(),
             [
                 count(those.len() as f64),
-                at_most(0.5),
-                at_most(0.9),
-                at_most(1.0),
+                at_most(50),
+                at_most(90),
+                at_most(100),
                 sum(&|one| one.kvm_ns + one.interrupted_ns),
                 sum(&|one| one.vmm_ns),
                 sum(&|one| one.waited_ns),
