@@ -17,7 +17,7 @@ pub const TABLES: [(&str, &str); 24] = [
     ("deferring", "tests"),
     ("grouped", "grouped"),
     ("hardware-noise", "tests"),
-    ("in-guest", "tests"),
+    ("in-guest", "in-guest"),
     ("isolated-program", "tests"),
     ("kicks", "tests"),
     ("late-beside-a-task", "tests"),
