@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, thread, time::Duration};
 
 /// At the beginning and the end of a recording, for the noise that we make ourselves.
-const MARGIN: Duration = Duration::from_millis(500);
+const MARGIN: Duration = Duration::from_millis(200);
 
 /// Wall-clock limit of what takes no time.
 pub const STEP_LIMIT: Duration = Duration::from_secs(60);

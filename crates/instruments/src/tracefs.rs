@@ -84,6 +84,16 @@ impl Tracefs {
         Ok(Format::parse(&text))
     }
 
+    /// What is in one of its files, without blanks at the ends.
+    pub fn read(&self, file: &str) -> Result<String> {
+        Ok(fs_err::read_to_string(self.0.join(file))?.trim().to_string())
+    }
+
+    /// Writes to one of its files, such as `osnoise/period_us`.
+    pub fn set(&self, file: &str, value: impl Display) -> Result<()> {
+        append(&self.0.join(file), &value.to_string())
+    }
+
     /// A trace beside the kernel's own, with settings and events of its own; it is off.
     pub fn instance(&self, name: &str) -> Result<Instance> {
         let instances = self.0.join("instances");

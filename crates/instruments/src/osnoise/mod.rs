@@ -19,11 +19,14 @@ use aya::Ebpf;
 use gather::gather;
 use paratick_core::noise::{Clock, GuestNoise, Instant};
 use raw::{Noise, Parts, OSNOISE_LOST};
-use std::time::Duration;
+use std::{thread, time::Duration};
 
-/// It samples from then on: its threads find no trace at first, and sleep for a period
-/// (`osnoise/period_us`).
-pub const LEAD: Duration = Duration::from_millis(1_050);
+/// It samples from then on: its threads find no trace at first, and sleep for a period, which is
+/// [`FIRST_US`] then.
+pub const LEAD: Duration = Duration::from_millis(100);
+
+/// A first period, of `osnoise/period_us` and `osnoise/runtime_us`.
+const FIRST_US: u32 = 20_000;
 
 pub struct OsnoiseRecorder {
     // In this order: who samples ends first.
@@ -46,11 +49,16 @@ impl Instrument for OsnoiseRecorder {
         let tracer = tracefs.instance("osnoise")?;
         // While all traces are off, it sleeps.
         tracer.set("tracing_on", 1)?;
-        tracer.set("current_tracer", "osnoise").context(
-            "the tracer osnoise cannot be started\n\
-             hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
-        )?;
-        let begun = clock::with_tsc();
+        let begun = {
+            let _short = Short::set(&tracefs)?;
+            tracer.set("current_tracer", "osnoise").context(
+                "the tracer osnoise cannot be started\n\
+                 hint: the kernel needs CONFIG_OSNOISE_TRACER, and no other user of it",
+            )?;
+            // They read for how long they sleep.
+            thread::sleep(Duration::from_micros(FIRST_US.into()) / 4);
+            clock::with_tsc()
+        };
         Ok(OsnoiseRecorder { _tracer: tracer, ebpf, begun, records, parts })
     }
 
@@ -74,6 +82,38 @@ impl Instrument for OsnoiseRecorder {
             gaps: gather(self.records.taken(), self.parts.taken()),
         };
         Ok(noise.cut(0, u64::MAX))
+    }
+}
+
+/// Short periods, until it is dropped.  Neither file may be set beyond the other one.
+struct Short<'a> {
+    tracefs: &'a Tracefs,
+    before: [String; 2],
+}
+
+impl Short<'_> {
+    const FILES: [&'static str; 2] = ["osnoise/runtime_us", "osnoise/period_us"];
+
+    fn set(tracefs: &Tracefs) -> Result<Short<'_>> {
+        let [runtime, period] = Short::FILES.map(|file| tracefs.read(file));
+        let short = Short { tracefs, before: [runtime?, period?] };
+        short.put(&[FIRST_US, FIRST_US].map(|us| us.to_string()))?;
+        Ok(short)
+    }
+
+    fn put(&self, [run, period]: &[String; 2]) -> Result<()> {
+        let [run_file, period_file] = Short::FILES;
+        // It may be more than the period yet.
+        drop(self.tracefs.set(run_file, run));
+        self.tracefs.set(period_file, period)?;
+        self.tracefs.set(run_file, run)
+    }
+}
+
+impl Drop for Short<'_> {
+    fn drop(&mut self) {
+        // Nobody can be told here; it samples all the same.
+        drop(self.put(&self.before));
     }
 }
 
