@@ -155,6 +155,8 @@ struct UnderRule {
     duration_ns: [f64; 3],
     /// How many halts began with each limit, in ns, in one run.
     limits: Option<BTreeMap<String, u64>>,
+    /// How often vCPU threads were switched out in the first boot.
+    switches: Option<f64>,
 }
 
 /// The gap to the host itself.
@@ -185,11 +187,15 @@ pub fn rules() -> String {
             ];
             let native = native_ns.get(*workload).filter(|_| *workload != "idle");
             let gap = native.map_or("–".into(), |ns| change(one.duration_ns[0] / ns));
-            format!("| {workload} | `{}` | {exits} | {time} | {cpu} | {gap} |", one.host.rule())
+            let switches = one.switches.zip(base.switches.filter(|n| *n > 0.0));
+            let switches = switches.map_or("–".into(), |(n, base)| change(n / base));
+            let rule = one.host.rule();
+            format!("| {workload} | `{rule}` | {exits} | {switches} | {time} | {cpu} | {gap} |")
         })
     });
-    let head = "| | the host's rule | exits | time | CPU time | over the host's own time |\n\
-                |---|---|---|---|---|---|";
+    let head =
+        "| | the host's rule | exits | switches | time | CPU time | over the host's own time |\n\
+                |---|---|---|---|---|---|---|";
     all.below(table(head, rows))
 }
 
