@@ -3,9 +3,10 @@
 //! (trace-cmd.dat(5), version 6).
 
 use paratick_instruments::Format;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const EXIT: &str = "kvm_exit";
+pub const ENTRY: &str = "kvm_entry";
 const SYSTEM: &str = "kvm";
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
@@ -42,6 +43,16 @@ impl Formats {
             }
         }
         Some(Formats(formats))
+    }
+
+    /// KVM's event of this number.
+    pub fn name(&self, number: u64) -> Option<&str> {
+        self.0.get(&number).map(|(name, _)| name.as_str())
+    }
+
+    /// Without those of other numbers.
+    pub fn keep(&mut self, numbers: &BTreeSet<u64>) {
+        self.0.retain(|number, _| numbers.contains(number));
     }
 
     pub fn of(&self, name: &str) -> Option<&Format> {

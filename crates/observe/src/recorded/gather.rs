@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From the events of all threads to exits by VM, vCPU and cause.  Pure.
 
-use super::formats::{Formats, EXIT};
+use super::formats::{Formats, ENTRY, EXIT};
 use paratick_core::{
     cause::Cause,
     observed::{Exits, Kind, Observed, Spent, Vm, SCHEMA},
@@ -17,8 +17,6 @@ use paratick_instruments::{
     Format,
 };
 use std::collections::{BTreeMap, HashMap};
-
-const ENTRY: &str = "kvm_entry";
 
 /// Events without which less is known, and what.
 const TELLING: [(&str, &str); 5] = [

@@ -3,6 +3,7 @@
 //!
 //! Where fields are, the file itself tells; what an exit was, the code that counts live ones.
 
+mod events;
 mod formats;
 mod gather;
 mod head;
@@ -28,7 +29,10 @@ const RECORD: &str = "hint: record with `perf record -a -e 'kvm:*' -o FILE`, or 
 /// All exits in a file of `perf record`.  An error says what is wrong with the file, with a hint.
 pub fn recorded(file: &Path) -> Result<Observed> {
     let opened = File::open(file).map_err(anyhow::Error::from);
-    opened.and_then(|file| read(BufReader::new(file))).map_err(|why| anyhow!("{why}\n{RECORD}"))
+    opened.and_then(|file| read(BufReader::new(file))).map_err(|why| match why.to_string() {
+        why if why.contains("\nhint: ") => anyhow!(why),
+        why => anyhow!("{why}\n{RECORD}"),
+    })
 }
 
 fn read(mut file: impl Read + Seek) -> Result<Observed> {
@@ -86,7 +90,9 @@ fn known(file: &PerfFile) -> Result<Formats> {
     let Some(data) = file.feature_section_data(Feature::TRACING_DATA) else {
         bail!("it has no tracepoint, and so no exit");
     };
-    let formats = Formats::parse(data).context("what it says of its tracepoints cannot be read")?;
+    let mut formats =
+        Formats::parse(data).context("what it says of its tracepoints cannot be read")?;
+    events::check(file.event_attributes(), &mut formats)?;
     let Some(exit) = formats.of(EXIT) else {
         bail!("it has no tracepoint {EXIT}, and so no exit");
     };
@@ -102,5 +108,7 @@ fn damaged(error: Error) -> anyhow::Error {
     anyhow!("it cannot be read as a perf.data: {error}")
 }
 
+#[cfg(test)]
+mod made;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 use super::{
     formats::Formats,
     gather::{Event, Gather},
+    made::{Made, Rate, TRACEPOINT},
     *,
 };
 use paratick_core::{cause::Cause, observed::Vm};
@@ -25,7 +26,7 @@ const MSR_FORMAT: &str = "name: kvm_msr\nID: 302\nformat:\n\
     \tfield:u32 ecx;\toffset:16;\tsize:4;\tsigned:0;\n";
 
 /// As perf writes it.
-fn section(formats: &[&str]) -> Vec<u8> {
+pub fn section(formats: &[&str]) -> Vec<u8> {
     let sized = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
     let mut section = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
     for name in ["header_page\0", "header_event\0"] {
@@ -193,6 +194,31 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
         let error = refusal(&file);
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn samples_of_exits_are_refused_and_of_other_events_not_taken() {
+    let with = |exits, entries, msrs| {
+        let made = Made::default().event(TRACEPOINT, 300, exits).event(TRACEPOINT, 301, entries);
+        let made = made.event(TRACEPOINT, 302, msrs);
+        made.sample(0, 1_000, [7, 71], &exit(0x78, 0, 3)).sample(1, 1_300, [7, 71], &ENTRY)
+    };
+    let all = [EXIT_FORMAT, ENTRY_FORMAT, MSR_FORMAT];
+    for (made, name) in [
+        (with(Rate::OneOf(100), Rate::OneOf(100), Rate::Each), "kvm_exit"),
+        (with(Rate::Hz(99), Rate::Hz(99), Rate::Hz(99)), "kvm_exit"),
+        (with(Rate::Each, Rate::OneOf(0), Rate::Each), "kvm_entry"),
+    ] {
+        let error = refusal(&made.file(&all));
+        let why = format!("perf recorded samples of {name}, not each\nhint: record without -F");
+        assert!(error.contains(&why), "{error}");
+    }
+    let lacks_msrs = |msrs| {
+        let seen = read(Cursor::new(with(Rate::Each, Rate::Each, msrs).file(&all))).unwrap();
+        assert_eq!((count(&seen.vms[0], "hlt"), seen.vms[0].all().ns()), (1, 300));
+        seen.lacks.iter().any(|lack| lack.contains("kvm_msr"))
+    };
+    assert_eq!([Rate::Each, Rate::OneOf(100)].map(lacks_msrs), [false, true]);
 }
 
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
