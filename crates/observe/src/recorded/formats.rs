@@ -61,9 +61,13 @@ impl Formats {
 
     /// Whose record it is.
     pub fn find(&self, record: &[u8]) -> Option<(&str, &Format)> {
-        let number = u16::from_le_bytes(record.get(..2)?.try_into().ok()?);
-        self.0.get(&number.into()).map(|(name, format)| (name.as_str(), format))
+        self.0.get(&number(record)?).map(|(name, format)| (name.as_str(), format))
     }
+}
+
+/// Of the tracepoint that wrote it.
+pub fn number(record: &[u8]) -> Option<u64> {
+    Some(u16::from_le_bytes(record.get(..2)?.try_into().ok()?).into())
 }
 
 struct Bytes<'a>(&'a [u8]);

@@ -35,7 +35,7 @@ impl Made {
             Rate::OneOf(period) => (period, ID_ALL),
             Rate::Hz(hz) => (hz, ID_ALL | FREQUENCY),
         };
-        let head = [kind.to_le_bytes(), 64u32.to_le_bytes()].concat();
+        let head = [kind, 64].map(u32::to_le_bytes).concat();
         let numbers = [config, period, SAMPLE, 0, flags, 0, 0].map(u64::to_le_bytes).concat();
         self.attributes.push([head, numbers].concat());
         self
@@ -48,6 +48,7 @@ impl Made {
         self
     }
 
+    /// `event` is the place of its attribute.
     pub fn sample(self, event: u64, at_ns: u64, [process, thread]: [u32; 2], raw: &[u8]) -> Made {
         let mut body = event.to_le_bytes().to_vec();
         body.extend([process, thread].map(u32::to_le_bytes).concat());
@@ -58,7 +59,7 @@ impl Made {
         self.record(9, 0, &body)
     }
 
-    /// A record of another kind ends in who made it, when, on which CPU, and by which event.
+    /// Of another kind: it ends in who made it, when, on which CPU, and by which event.
     pub fn other(self, kind: u32, numbers: &[u64], event: u64, at_ns: u64) -> Made {
         let body = [numbers, &[0, at_ns, 0, event]].concat();
         self.record(kind, 0, &body.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>())

@@ -9,10 +9,11 @@ mod gather;
 mod head;
 
 use anyhow::{anyhow, bail, Context, Result};
+use events::{Events, Whose};
 use formats::{Formats, EXIT};
 use gather::{Event, Gather};
 use linux_perf_data::{
-    linux_perf_event_reader::{EventRecord, RecordType},
+    linux_perf_event_reader::{EventRecord, RawEventRecord, RecordType},
     Error, Feature, PerfFile, PerfFileReader, PerfFileRecord,
 };
 use paratick_core::observed::Observed;
@@ -39,27 +40,14 @@ fn read(mut file: impl Read + Seek) -> Result<Observed> {
     head::check(&mut file)?;
     let PerfFileReader { mut perf_file, mut record_iter } =
         PerfFileReader::parse_file(file).map_err(damaged)?;
-    let formats = known(&perf_file)?;
+    let (formats, events) = known(&perf_file)?;
     let mut gather = Gather::of(&formats);
     let mut early = None;
     loop {
         match record_iter.next_record(&mut perf_file) {
-            Ok(Some(PerfFileRecord::EventRecord { record, .. })) => match record.parse() {
-                Ok(EventRecord::Sample(sample)) => {
-                    let number = |number: Option<i32>| number.map(|number| number as u32);
-                    gather.take(&Event {
-                        at_ns: sample.timestamp,
-                        process: number(sample.pid),
-                        thread: number(sample.tid),
-                        data: &sample.raw.map(|raw| raw.as_slice()).unwrap_or_default(),
-                    });
-                }
-                Ok(EventRecord::Lost(lost)) => gather.lose(lost.count),
-                Ok(_) => {}
-                Err(_) if record.record_type == RecordType::SAMPLE => gather.cannot_read(),
-                // Of maps, names and processes.
-                Err(_) => {}
-            },
+            Ok(Some(PerfFileRecord::EventRecord { attr_index, record })) => {
+                take(&mut gather, &events, attr_index, &record);
+            }
             Ok(Some(PerfFileRecord::UserRecord(_))) => {}
             Ok(None) => break,
             Err(error) => {
@@ -78,8 +66,40 @@ fn read(mut file: impl Read + Seek) -> Result<Observed> {
     gather.finish(early).context(why)
 }
 
+fn take(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRecord) {
+    match record.record_type {
+        RecordType::SAMPLE => sample(gather, events, place, record),
+        RecordType::LOST => match record.parse() {
+            Ok(EventRecord::Lost(lost)) => gather.lose(lost.count),
+            _ => gather.cannot_read(),
+        },
+        // Of maps and names.
+        _ => {}
+    }
+}
+
+fn sample(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRecord) {
+    let tracepoint = match events.whose(place, record.id()) {
+        Whose::Kvm(number) => number,
+        Whose::Another => return,
+        Whose::Unknown => return gather.cannot_read(),
+    };
+    let Ok(EventRecord::Sample(sample)) = record.parse() else { return gather.cannot_read() };
+    let data = sample.raw.map(|raw| raw.as_slice()).unwrap_or_default();
+    if formats::number(&data) != Some(tracepoint) {
+        return gather.cannot_read();
+    }
+    let number = |number: Option<i32>| number.map(|number| number as u32);
+    gather.take(&Event {
+        at_ns: sample.timestamp,
+        process: number(sample.pid),
+        thread: number(sample.tid),
+        data: &data,
+    });
+}
+
 /// The events that tell of exits.
-fn known(file: &PerfFile) -> Result<Formats> {
+fn known(file: &PerfFile) -> Result<(Formats, Events)> {
     let arch = file.arch().ok().flatten().unwrap_or("x86_64");
     if !matches!(arch, "x86_64" | "i386" | "i486" | "i586" | "i686") {
         bail!("it was recorded on {arch}, whose exits are others than those of x86");
@@ -92,7 +112,7 @@ fn known(file: &PerfFile) -> Result<Formats> {
     };
     let mut formats =
         Formats::parse(data).context("what it says of its tracepoints cannot be read")?;
-    events::check(file.event_attributes(), &mut formats)?;
+    let events = Events::of(file.event_attributes(), &mut formats)?;
     let Some(exit) = formats.of(EXIT) else {
         bail!("it has no tracepoint {EXIT}, and so no exit");
     };
@@ -101,7 +121,7 @@ fn known(file: &PerfFile) -> Result<Formats> {
             bail!("its {EXIT} has no field {field}: that Linux is too old, or not known");
         }
     }
-    Ok(formats)
+    Ok((formats, events))
 }
 
 fn damaged(error: Error) -> anyhow::Error {

@@ -2,7 +2,7 @@
 use super::{
     formats::Formats,
     gather::{Event, Gather},
-    made::{Made, Rate, TRACEPOINT},
+    made::{Made, Rate, BPF, CLOCK, SOFTWARE, TRACEPOINT},
     *,
 };
 use paratick_core::{cause::Cause, observed::Vm};
@@ -219,6 +219,34 @@ fn samples_of_exits_are_refused_and_of_other_events_not_taken() {
         seen.lacks.iter().any(|lack| lack.contains("kvm_msr"))
     };
     assert_eq!([Rate::Each, Rate::OneOf(100)].map(lacks_msrs), [false, true]);
+}
+
+/// Exits with their entries, by threads of process 7.
+fn made() -> Made {
+    let events = Made::default().event(TRACEPOINT, 300, Rate::Each);
+    events.event(TRACEPOINT, 301, Rate::Each)
+}
+
+fn seen(made: &Made) -> Observed {
+    read(Cursor::new(made.file(&[EXIT_FORMAT, ENTRY_FORMAT]))).unwrap()
+}
+
+#[test]
+fn what_other_events_wrote_is_no_exit() {
+    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
+    let others = made().event(SOFTWARE, CLOCK, Rate::Hz(99)).event(SOFTWARE, BPF, Rate::Each);
+    let made = others.sample(0, 1_000, who, &hlt).sample(1, 1_300, who, &ENTRY);
+    // A clock writes nothing; a BPF program whatever it likes, and other PMUs, too.
+    let made = made.sample(2, 1_400, who, &[]).sample(3, 1_500, who, &hlt);
+    let told = seen(&made);
+    let said = told.lacks.join("\n");
+    assert_eq!((count(&told.vms[0], "hlt"), told.vms[0].all().count), (1, 1), "{told:?}");
+    assert!(!said.contains("cannot be read"), "{said}");
+    // Of an event that the file does not name, and of one that wrote another's record.
+    let strange = seen(&made.sample(9, 1_600, who, &hlt).sample(1, 1_700, who, &hlt));
+    let said = strange.lacks.join("\n");
+    assert_eq!(strange.vms[0].all().count, 1, "{strange:?}");
+    assert!(said.contains("cannot be read, of no known VM: 2."), "{said}");
 }
 
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
