@@ -36,8 +36,9 @@ impl Events {
             formats.name(number)?;
             let is_each =
                 matches!(attr.sampling_policy, SamplingPolicy::Period(one) if one.get() == 1);
-            if is_each { &mut each } else { &mut sampled }.insert(number);
-            is_each.then_some(number)
+            // One recorded twice, by two attributes, has each of its passes in the first one's.
+            let is_first = if is_each { &mut each } else { &mut sampled }.insert(number);
+            (is_each && is_first).then_some(number)
         };
         let numbers = attributes.iter().map(|one| number(&one.attr)).collect();
         for number in sampled.difference(&each) {

@@ -249,6 +249,15 @@ fn what_other_events_wrote_is_no_exit() {
     assert!(said.contains("cannot be read, of no known VM: 2."), "{said}");
 }
 
+#[test]
+fn an_exit_that_two_attributes_recorded_is_one() {
+    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
+    let twice = made().event(TRACEPOINT, 300, Rate::Each);
+    let made = twice.sample(0, 1_000, who, &hlt).sample(2, 1_010, who, &hlt);
+    let all = seen(&made.sample(1, 1_300, who, &ENTRY)).vms[0].all();
+    assert_eq!((all.count, all.ns()), (1, 300));
+}
+
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
 #[test]
 fn damage_never_ends_in_a_panic() {
