@@ -80,9 +80,11 @@ impl Gather<'_> {
         }
     }
 
-    /// Events that perf had no room for.
+    /// Events that perf had no room for, on some CPU: an entry may be among them.  An exit before
+    /// them has none, then: its thread may have been on any CPU meanwhile.
     pub fn lose(&mut self, events: u64) {
         self.lost += events;
+        self.leave_all();
     }
 
     pub fn cannot_read(&mut self) {
@@ -167,10 +169,14 @@ impl Gather<'_> {
         }
     }
 
-    /// None: there was no exit.  `early` is why the file was not read to its end.
-    pub fn finish(mut self, early: Option<String>) -> Option<Observed> {
+    fn leave_all(&mut self) {
         let threads: Vec<u32> = self.threads.keys().copied().collect();
         threads.into_iter().for_each(|thread| self.leave(thread));
+    }
+
+    /// None: there was no exit.  `early` is why the file was not read to its end.
+    pub fn finish(mut self, early: Option<String>) -> Option<Observed> {
+        self.leave_all();
         let ns = self.ended_ns.saturating_sub(self.began_ns?);
         let lacks = self.lacks(early);
         let mut kinds: BTreeMap<u32, BTreeMap<(u32, Kind), Spent>> = BTreeMap::new();

@@ -258,6 +258,22 @@ fn an_exit_that_two_attributes_recorded_is_one() {
     assert_eq!((all.count, all.ns()), (1, 300));
 }
 
+const LOST: u32 = 2;
+
+#[test]
+fn an_exit_before_a_loss_has_no_time() {
+    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
+    let made = made().sample(0, 1_000, who, &hlt).sample(1, 1_300, who, &ENTRY);
+    let made = made.sample(0, 1_400, who, &hlt).other(LOST, &[0, 500], 0, 1_500);
+    let made = made.sample(1, 9_000, who, &ENTRY).sample(0, 9_100, who, &hlt);
+    let seen = seen(&made.sample(1, 9_300, who, &ENTRY));
+    let all = seen.vms[0].all();
+    assert_eq!((all.count, all.ns(), all.lengths.iter().sum()), (3, 500, 2_u64));
+    let said = seen.lacks.join("\n");
+    assert!(said.contains("Without the entry after, and so a time: 1."), "{said}");
+    assert!(said.contains("perf lost 500 events"), "{said}");
+}
+
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
 #[test]
 fn damage_never_ends_in_a_panic() {
