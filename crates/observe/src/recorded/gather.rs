@@ -62,6 +62,7 @@ pub struct Gather<'a> {
     without_end: u64,
     unread: u64,
     lost: u64,
+    lost_samples: u64,
     has_entries: bool,
 }
 
@@ -76,6 +77,7 @@ impl Gather<'_> {
             without_end: 0,
             unread: 0,
             lost: 0,
+            lost_samples: 0,
             has_entries: false,
         }
     }
@@ -83,8 +85,16 @@ impl Gather<'_> {
     /// Events that perf had no room for, on some CPU: an entry may be among them.  An exit before
     /// them has none, then: its thread may have been on any CPU meanwhile.
     pub fn lose(&mut self, events: u64) {
-        self.lost += events;
+        self.lost = self.lost.saturating_add(events);
         self.leave_all();
+    }
+
+    /// The same at the end of the file, from perf 6.1 and Linux 6.0 on: by tracepoint, of all the
+    /// time.  The kernel counts a loss for the buffer, which `lose` tells as soon as there is room
+    /// again, and for the event (`__perf_output_begin()`).  So these have all losses in them, but
+    /// for perfs that are older or were killed, and the larger sum is what was lost.
+    pub fn lose_samples(&mut self, events: u64) {
+        self.lost_samples = self.lost_samples.saturating_add(events);
     }
 
     pub fn cannot_read(&mut self) {
@@ -230,8 +240,9 @@ impl Gather<'_> {
         } else if self.without_end > 0 {
             lacks.push(format!("Without the entry after, and so a time: {}.", self.without_end));
         }
-        if self.lost > 0 {
-            lacks.push(format!("perf lost {} events: exits may be missing.", self.lost));
+        let lost = self.lost.max(self.lost_samples);
+        if lost > 0 {
+            lacks.push(format!("perf lost {lost} events: exits may be missing."));
         }
         if self.unread > 0 {
             lacks.push(format!("Records that cannot be read, of no known VM: {}.", self.unread));

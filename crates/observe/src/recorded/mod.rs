@@ -73,6 +73,13 @@ fn take(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRec
             Ok(EventRecord::Lost(lost)) => gather.lose(lost.count),
             _ => gather.cannot_read(),
         },
+        RecordType::LOST_SAMPLES if events.whose(place, record.id()) != Whose::Another => {
+            let bytes = record.data.as_slice();
+            match bytes.first_chunk() {
+                Some(lost) => gather.lose_samples(u64::from_le_bytes(*lost)),
+                None => gather.cannot_read(),
+            }
+        }
         // Of maps and names.
         _ => {}
     }

@@ -274,6 +274,28 @@ fn an_exit_before_a_loss_has_no_time() {
     assert!(said.contains("perf lost 500 events"), "{said}");
 }
 
+#[test]
+fn a_loss_is_counted_once_and_that_of_the_end_too() {
+    const LOST_SAMPLES: u32 = 13;
+    let told = |made: Made| {
+        let made = made.event(SOFTWARE, CLOCK, Rate::Hz(99));
+        let seen = seen(&made.sample(0, 1_000, [7, 71], &exit(0x78, 0, 3)));
+        seen.lacks.into_iter().find_map(|lack| Some(lack.split_once(" lost ")?.1.to_string()))
+    };
+    let lost = |made: Made| made.other(LOST, &[0, 500], 0, 1_500);
+    let at_the_end = |made: Made, events, of| made.other(LOST_SAMPLES, &[events], of, 0);
+    assert_eq!(told(made()), None);
+    for (made, events) in [
+        (lost(made()), 500),
+        (at_the_end(made(), 300, 1), 300),
+        (at_the_end(at_the_end(lost(made()), 400, 0), 300, 1), 700),
+        // Of another event, which the buffer's have in them.
+        (at_the_end(at_the_end(lost(made()), 100, 2), 400, 0), 500),
+    ] {
+        assert_eq!(told(made), Some(format!("{events} events: exits may be missing.")));
+    }
+}
+
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
 #[test]
 fn damage_never_ends_in_a_panic() {
