@@ -42,9 +42,11 @@ pub struct Event<'a> {
 /// What an exit is counted by: `None` is one whose record cannot be read.
 type Key = (u32, u32, Option<(u32, u32, u64, u32)>);
 
+/// A process and its thread: the kernel gives a thread's number to others later.
+type Who = (u32, u32);
+
 #[derive(Default)]
 struct Vcpu {
-    process: u32,
     number: u32,
     noted: Thread,
     /// When the exit was that has no entry yet.
@@ -54,7 +56,8 @@ struct Vcpu {
 
 pub struct Gather<'a> {
     formats: &'a Formats,
-    threads: HashMap<u32, Vcpu>,
+    /// By process and thread.
+    threads: HashMap<Who, Vcpu>,
     exits: BTreeMap<Key, Spent>,
     began_ns: Option<u64>,
     ended_ns: u64,
@@ -110,17 +113,15 @@ impl Gather<'_> {
             self.began_ns.get_or_insert(at_ns);
             self.ended_ns = self.ended_ns.max(at_ns);
         }
-        let (Some(process), Some(thread)) = (event.process, event.thread) else {
-            return self.cannot_read();
-        };
+        let Some(who) = event.process.zip(event.thread) else { return self.cannot_read() };
         match self.formats.find(event.data) {
-            Some((EXIT, format)) => self.exit(event, format, process, thread),
-            Some((ENTRY, _)) => {
+            Some((EXIT, format)) => self.exit(event, format, who),
+            Some((ENTRY, format)) => {
                 self.has_entries = true;
-                self.entry(event, thread);
+                self.entry(event, format, who);
             }
             Some((name, format)) => {
-                if let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) {
+                if let Some(vcpu) = self.threads.get_mut(&who).filter(|vcpu| vcpu.is_out) {
                     note(&mut vcpu.noted, name, format, event.data);
                 }
             }
@@ -130,12 +131,11 @@ impl Gather<'_> {
         }
     }
 
-    fn exit(&mut self, event: &Event, format: &Format, process: u32, thread: u32) {
-        self.leave(thread);
+    fn exit(&mut self, event: &Event, format: &Format, who: Who) {
+        self.leave(who);
         let field = |name| format.number(event.data, name);
         let number = |name| field(name).map(|number| number as u32);
-        let vcpu = self.threads.entry(thread).or_default();
-        vcpu.process = process;
+        let vcpu = self.threads.entry(who).or_default();
         let read = || {
             let isa = number("isa")?;
             let arguments = Arguments {
@@ -146,7 +146,7 @@ impl Gather<'_> {
             Some((number("vcpu_id")?, isa, number("exit_reason")?, arguments))
         };
         let Some((id, isa, reason, arguments)) = read() else {
-            self.exits.entry((process, vcpu.number, None)).or_default().count += 1;
+            self.exits.entry((who.0, vcpu.number, None)).or_default().count += 1;
             return;
         };
         vcpu.number = id;
@@ -155,10 +155,15 @@ impl Gather<'_> {
         (vcpu.since_ns, vcpu.is_out) = (event.at_ns, true);
     }
 
-    fn entry(&mut self, event: &Event, thread: u32) {
-        let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) else { return };
+    fn entry(&mut self, event: &Event, format: &Format, who: Who) {
+        let Some(vcpu) = self.threads.get_mut(&who).filter(|vcpu| vcpu.is_out) else { return };
+        // A thread may run several vCPUs in turn.
+        let entered = format.number(event.data, "vcpu_id");
+        if entered.is_some_and(|entered| entered != u64::from(vcpu.number)) {
+            return self.leave(who);
+        }
         vcpu.is_out = false;
-        let spent = self.exits.entry(key(vcpu)).or_default();
+        let spent = self.exits.entry(key(who.0, vcpu)).or_default();
         spent.count += 1;
         match vcpu.since_ns.zip(event.at_ns) {
             Some((from, to)) => {
@@ -171,17 +176,17 @@ impl Gather<'_> {
     }
 
     /// The entry after its last exit was not seen.
-    fn leave(&mut self, thread: u32) {
-        if let Some(vcpu) = self.threads.get_mut(&thread).filter(|vcpu| vcpu.is_out) {
+    fn leave(&mut self, who: Who) {
+        if let Some(vcpu) = self.threads.get_mut(&who).filter(|vcpu| vcpu.is_out) {
             vcpu.is_out = false;
             self.without_end += 1;
-            self.exits.entry(key(vcpu)).or_default().count += 1;
+            self.exits.entry(key(who.0, vcpu)).or_default().count += 1;
         }
     }
 
     fn leave_all(&mut self) {
-        let threads: Vec<u32> = self.threads.keys().copied().collect();
-        threads.into_iter().for_each(|thread| self.leave(thread));
+        let threads: Vec<Who> = self.threads.keys().copied().collect();
+        threads.into_iter().for_each(|who| self.leave(who));
     }
 
     /// None: there was no exit.  `early` is why the file was not read to its end.
@@ -254,9 +259,9 @@ impl Gather<'_> {
     }
 }
 
-fn key(vcpu: &Vcpu) -> Key {
+fn key(process: u32, vcpu: &Vcpu) -> Key {
     let noted = &vcpu.noted;
-    (vcpu.process, vcpu.number, Some((noted.isa, noted.reason, noted.detail, noted.facts)))
+    (process, vcpu.number, Some((noted.isa, noted.reason, noted.detail, noted.facts)))
 }
 
 /// As bpf/told.h does.

@@ -296,6 +296,34 @@ fn a_loss_is_counted_once_and_that_of_the_end_too() {
     }
 }
 
+#[test]
+fn an_exit_ends_with_an_entry_of_its_own_process_and_vcpu() {
+    let hlt = exit(0x78, 0, 3);
+    // The thread's number is given to another process.
+    let made = made().sample(0, 1_000, [7, 71], &hlt).sample(1, 2_000, [8, 71], &ENTRY);
+    let reused = seen(&made.sample(0, 3_000, [8, 71], &hlt).sample(1, 3_100, [8, 71], &ENTRY));
+    let times: Vec<_> = reused.vms.iter().map(|vm| (vm.process, vm.all().ns())).collect();
+    assert_eq!(times, [(7, 0), (8, 100)]);
+    // One thread runs two vCPUs in turn; then one of them twice.
+    let entry_format = format!("{ENTRY_FORMAT}\tfield:u32 vcpu_id;\toffset:8;\tsize:4;\n");
+    let entry = |vcpu: u32| [&ENTRY[..], &vcpu.to_le_bytes()].concat();
+    let (io, third, fourth) = (exit(0x7b, 0, 4), entry(3), entry(4));
+    let records: [(u64, u32, &[u8]); 6] = [
+        (1_000, 71, &hlt),
+        (2_000, 71, &fourth),
+        (2_100, 71, &io),
+        (3_000, 71, &third),
+        (3_100, 71, &hlt),
+        (3_150, 71, &third),
+    ];
+    let seen = gathered(&[EXIT_FORMAT, &entry_format], &records).unwrap();
+    let of = |vcpu| {
+        let spent: Vec<_> = seen.vms[0].exits.iter().filter(|one| one.vcpu == vcpu).collect();
+        (spent[0].spent.count, spent[0].spent.ns())
+    };
+    assert_eq!((seen.vms[0].exits.len(), of(3), of(4)), (2, (2, 50), (1, 0)), "{seen:?}");
+}
+
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
 #[test]
 fn damage_never_ends_in_a_panic() {
