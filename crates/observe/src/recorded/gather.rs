@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From the events of all threads to exits by VM, vCPU and cause.  Pure.
 
-use super::formats::{Formats, ENTRY, EXIT};
+use super::{
+    formats::{Formats, ENTRY, EXIT},
+    lives::Lives,
+};
 use paratick_core::{
     cause::Cause,
     observed::{Exits, Kind, Observed, Spent, Vm, SCHEMA},
@@ -59,6 +62,7 @@ pub struct Gather<'a> {
     /// By process and thread.
     threads: HashMap<Who, Vcpu>,
     exits: BTreeMap<Key, Spent>,
+    lives: Lives,
     began_ns: Option<u64>,
     ended_ns: u64,
     /// Exits whose entry is not in the file.
@@ -75,6 +79,7 @@ impl Gather<'_> {
             formats,
             threads: HashMap::new(),
             exits: BTreeMap::new(),
+            lives: Lives::default(),
             began_ns: None,
             ended_ns: 0,
             without_end: 0,
@@ -108,10 +113,30 @@ impl Gather<'_> {
         self.has_entries
     }
 
+    /// perf recorded at this time.
+    pub fn see(&mut self, at_ns: u64) {
+        self.began_ns = Some(self.began_ns.map_or(at_ns, |began_ns| began_ns.min(at_ns)));
+        self.ended_ns = self.ended_ns.max(at_ns);
+    }
+
+    /// A process begins.
+    pub fn begin(&mut self, process: u32, at_ns: u64) {
+        self.see(at_ns);
+        self.lives.begin(process, at_ns, self.began_ns.unwrap_or(at_ns));
+    }
+
+    /// A thread ends, and with its first one a process.
+    pub fn end(&mut self, process: u32, thread: u32, at_ns: u64) {
+        self.see(at_ns);
+        self.leave((process, thread));
+        if process == thread {
+            self.lives.end(process, at_ns);
+        }
+    }
+
     pub fn take(&mut self, event: &Event) {
         if let Some(at_ns) = event.at_ns {
-            self.began_ns.get_or_insert(at_ns);
-            self.ended_ns = self.ended_ns.max(at_ns);
+            self.see(at_ns);
         }
         let Some(who) = event.process.zip(event.thread) else { return self.cannot_read() };
         match self.formats.find(event.data) {
@@ -135,6 +160,7 @@ impl Gather<'_> {
         self.leave(who);
         let field = |name| format.number(event.data, name);
         let number = |name| field(name).map(|number| number as u32);
+        self.lives.acts(who.0, event.at_ns.unwrap_or(0));
         let vcpu = self.threads.entry(who).or_default();
         let read = || {
             let isa = number("isa")?;
@@ -192,7 +218,8 @@ impl Gather<'_> {
     /// None: there was no exit.  `early` is why the file was not read to its end.
     pub fn finish(mut self, early: Option<String>) -> Option<Observed> {
         self.leave_all();
-        let ns = self.ended_ns.saturating_sub(self.began_ns?);
+        let (began_ns, ended_ns) = (self.began_ns?, self.ended_ns);
+        let ns = ended_ns.saturating_sub(began_ns);
         let lacks = self.lacks(early);
         let mut kinds: BTreeMap<u32, BTreeMap<(u32, Kind), Spent>> = BTreeMap::new();
         for ((process, vcpu, what), spent) in self.exits {
@@ -212,7 +239,8 @@ impl Gather<'_> {
         let vm = |(process, kinds): (u32, BTreeMap<(u32, Kind), Spent>)| {
             let exits = kinds.into_iter().map(|((vcpu, kind), spent)| Exits { vcpu, kind, spent });
             let (name, exits) = (process.to_string(), exits.collect());
-            Vm { name, others: Vec::new(), process, ended: false, ns, lost: 0, exits }
+            let (ns, ended) = self.lives.of(process, began_ns, ended_ns);
+            Vm { name, others: Vec::new(), process, ended, ns, lost: 0, exits }
         };
         let vms: Vec<Vm> = kinds.into_iter().map(vm).collect();
         (!vms.is_empty()).then(|| Observed {

@@ -7,6 +7,7 @@ mod events;
 mod formats;
 mod gather;
 mod head;
+mod lives;
 
 use anyhow::{anyhow, bail, Context, Result};
 use events::{Events, Whose};
@@ -80,6 +81,16 @@ fn take(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRec
                 None => gather.cannot_read(),
             }
         }
+        // perf writes those of processes that were there before, too, without a time.
+        RecordType::FORK | RecordType::EXIT => match record.parse() {
+            Ok(EventRecord::Fork(new)) if new.pid == new.tid && new.timestamp > 0 => {
+                gather.begin(new.pid as u32, new.timestamp);
+            }
+            Ok(EventRecord::Exit(old)) if old.timestamp > 0 => {
+                gather.end(old.pid as u32, old.tid as u32, old.timestamp);
+            }
+            _ => {}
+        },
         // Of maps and names.
         _ => {}
     }
@@ -88,7 +99,12 @@ fn take(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRec
 fn sample(gather: &mut Gather, events: &Events, place: usize, record: &RawEventRecord) {
     let tracepoint = match events.whose(place, record.id()) {
         Whose::Kvm(number) => number,
-        Whose::Another => return,
+        Whose::Another => {
+            if let Some(at_ns) = record.timestamp() {
+                gather.see(at_ns);
+            }
+            return;
+        }
         Whose::Unknown => return gather.cannot_read(),
     };
     let Ok(EventRecord::Sample(sample)) = record.parse() else { return gather.cannot_read() };
@@ -137,5 +153,7 @@ fn damaged(error: Error) -> anyhow::Error {
 
 #[cfg(test)]
 mod made;
+#[cfg(test)]
+mod made_tests;
 #[cfg(test)]
 mod tests;

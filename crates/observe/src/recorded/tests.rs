@@ -2,7 +2,6 @@
 use super::{
     formats::Formats,
     gather::{Event, Gather},
-    made::{Made, Rate, BPF, CLOCK, SOFTWARE, TRACEPOINT},
     *,
 };
 use paratick_core::{cause::Cause, observed::Vm};
@@ -11,7 +10,7 @@ use std::io::Cursor;
 /// Of perf on the lab's host: one vCPU made 20 CPUIDs and as many writes to ports.
 const FILE: &[u8] = include_bytes!("../../../../tests/cli/recorded-exits-perf.data");
 
-const EXIT_FORMAT: &str = "name: kvm_exit\nID: 300\nformat:\n\
+pub const EXIT_FORMAT: &str = "name: kvm_exit\nID: 300\nformat:\n\
     \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
     \tfield:unsigned int exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n\
     \tfield:u32 isa;\toffset:12;\tsize:4;\tsigned:0;\n\
@@ -19,9 +18,9 @@ const EXIT_FORMAT: &str = "name: kvm_exit\nID: 300\nformat:\n\
     \tfield:u64 info2;\toffset:24;\tsize:8;\tsigned:0;\n\
     \tfield:u32 intr_info;\toffset:32;\tsize:4;\tsigned:0;\n\
     \tfield:unsigned int vcpu_id;\toffset:36;\tsize:4;\tsigned:0;\n";
-const ENTRY_FORMAT: &str = "name: kvm_entry\nID: 301\nformat:\n";
+pub const ENTRY_FORMAT: &str = "name: kvm_entry\nID: 301\nformat:\n";
 /// Elsewhere than on any kernel that was seen.
-const MSR_FORMAT: &str = "name: kvm_msr\nID: 302\nformat:\n\
+pub const MSR_FORMAT: &str = "name: kvm_msr\nID: 302\nformat:\n\
     \tfield:u64 data;\toffset:8;\tsize:8;\tsigned:0;\n\
     \tfield:u32 ecx;\toffset:16;\tsize:4;\tsigned:0;\n";
 
@@ -41,7 +40,7 @@ pub fn section(formats: &[&str]) -> Vec<u8> {
     section
 }
 
-fn exit(reason: u32, info1: u64, vcpu: u32) -> Vec<u8> {
+pub fn exit(reason: u32, info1: u64, vcpu: u32) -> Vec<u8> {
     let mut record = vec![0; 40];
     record[..2].copy_from_slice(&300u16.to_le_bytes());
     record[8..12].copy_from_slice(&reason.to_le_bytes());
@@ -56,10 +55,10 @@ fn msr(register: u32, value: u64) -> Vec<u8> {
     [&head[..], &value.to_le_bytes(), &register.to_le_bytes()].concat()
 }
 
-const ENTRY: [u8; 8] = [45, 1, 0, 0, 0, 0, 0, 0];
+pub const ENTRY: [u8; 8] = [45, 1, 0, 0, 0, 0, 0, 0];
 
 /// Records by time and thread, all of one process.
-fn gathered(formats: &[&str], records: &[(u64, u32, &[u8])]) -> Option<Observed> {
+pub fn gathered(formats: &[&str], records: &[(u64, u32, &[u8])]) -> Option<Observed> {
     let formats = Formats::parse(&section(formats)).unwrap();
     let mut gather = Gather::of(&formats);
     for (at_ns, thread, data) in records {
@@ -69,7 +68,7 @@ fn gathered(formats: &[&str], records: &[(u64, u32, &[u8])]) -> Option<Observed>
     gather.finish(None)
 }
 
-fn count(vm: &Vm, words: &str) -> u64 {
+pub fn count(vm: &Vm, words: &str) -> u64 {
     let these = vm.exits.iter().filter(|one| one.kind.words() == words);
     these.map(|one| one.spent.count).sum()
 }
@@ -152,7 +151,7 @@ fn a_real_file_has_the_exits_that_the_vm_made() {
     assert_eq!((of("cpuid"), of("io"), of("hlt")), (20, 20, 1), "{vm:?}");
 }
 
-fn refusal(file: &[u8]) -> String {
+pub fn refusal(file: &[u8]) -> String {
     format!("{:#}", read(Cursor::new(file)).unwrap_err())
 }
 
@@ -194,134 +193,6 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
         let error = refusal(&file);
         assert!(error.contains(why), "{error}");
     }
-}
-
-#[test]
-fn samples_of_exits_are_refused_and_of_other_events_not_taken() {
-    let with = |exits, entries, msrs| {
-        let made = Made::default().event(TRACEPOINT, 300, exits).event(TRACEPOINT, 301, entries);
-        let made = made.event(TRACEPOINT, 302, msrs);
-        made.sample(0, 1_000, [7, 71], &exit(0x78, 0, 3)).sample(1, 1_300, [7, 71], &ENTRY)
-    };
-    let all = [EXIT_FORMAT, ENTRY_FORMAT, MSR_FORMAT];
-    for (made, name) in [
-        (with(Rate::OneOf(100), Rate::OneOf(100), Rate::Each), "kvm_exit"),
-        (with(Rate::Hz(99), Rate::Hz(99), Rate::Hz(99)), "kvm_exit"),
-        (with(Rate::Each, Rate::OneOf(0), Rate::Each), "kvm_entry"),
-    ] {
-        let error = refusal(&made.file(&all));
-        let why = format!("perf recorded samples of {name}, not each\nhint: record without -F");
-        assert!(error.contains(&why), "{error}");
-    }
-    let lacks_msrs = |msrs| {
-        let seen = read(Cursor::new(with(Rate::Each, Rate::Each, msrs).file(&all))).unwrap();
-        assert_eq!((count(&seen.vms[0], "hlt"), seen.vms[0].all().ns()), (1, 300));
-        seen.lacks.iter().any(|lack| lack.contains("kvm_msr"))
-    };
-    assert_eq!([Rate::Each, Rate::OneOf(100)].map(lacks_msrs), [false, true]);
-}
-
-/// Exits with their entries, by threads of process 7.
-fn made() -> Made {
-    let events = Made::default().event(TRACEPOINT, 300, Rate::Each);
-    events.event(TRACEPOINT, 301, Rate::Each)
-}
-
-fn seen(made: &Made) -> Observed {
-    read(Cursor::new(made.file(&[EXIT_FORMAT, ENTRY_FORMAT]))).unwrap()
-}
-
-#[test]
-fn what_other_events_wrote_is_no_exit() {
-    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
-    let others = made().event(SOFTWARE, CLOCK, Rate::Hz(99)).event(SOFTWARE, BPF, Rate::Each);
-    let made = others.sample(0, 1_000, who, &hlt).sample(1, 1_300, who, &ENTRY);
-    // A clock writes nothing; a BPF program whatever it likes, and other PMUs, too.
-    let made = made.sample(2, 1_400, who, &[]).sample(3, 1_500, who, &hlt);
-    let told = seen(&made);
-    let said = told.lacks.join("\n");
-    assert_eq!((count(&told.vms[0], "hlt"), told.vms[0].all().count), (1, 1), "{told:?}");
-    assert!(!said.contains("cannot be read"), "{said}");
-    // Of an event that the file does not name, and of one that wrote another's record.
-    let strange = seen(&made.sample(9, 1_600, who, &hlt).sample(1, 1_700, who, &hlt));
-    let said = strange.lacks.join("\n");
-    assert_eq!(strange.vms[0].all().count, 1, "{strange:?}");
-    assert!(said.contains("cannot be read, of no known VM: 2."), "{said}");
-}
-
-#[test]
-fn an_exit_that_two_attributes_recorded_is_one() {
-    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
-    let twice = made().event(TRACEPOINT, 300, Rate::Each);
-    let made = twice.sample(0, 1_000, who, &hlt).sample(2, 1_010, who, &hlt);
-    let all = seen(&made.sample(1, 1_300, who, &ENTRY)).vms[0].all();
-    assert_eq!((all.count, all.ns()), (1, 300));
-}
-
-const LOST: u32 = 2;
-
-#[test]
-fn an_exit_before_a_loss_has_no_time() {
-    let (who, hlt) = ([7, 71], exit(0x78, 0, 3));
-    let made = made().sample(0, 1_000, who, &hlt).sample(1, 1_300, who, &ENTRY);
-    let made = made.sample(0, 1_400, who, &hlt).other(LOST, &[0, 500], 0, 1_500);
-    let made = made.sample(1, 9_000, who, &ENTRY).sample(0, 9_100, who, &hlt);
-    let seen = seen(&made.sample(1, 9_300, who, &ENTRY));
-    let all = seen.vms[0].all();
-    assert_eq!((all.count, all.ns(), all.lengths.iter().sum()), (3, 500, 2_u64));
-    let said = seen.lacks.join("\n");
-    assert!(said.contains("Without the entry after, and so a time: 1."), "{said}");
-    assert!(said.contains("perf lost 500 events"), "{said}");
-}
-
-#[test]
-fn a_loss_is_counted_once_and_that_of_the_end_too() {
-    const LOST_SAMPLES: u32 = 13;
-    let told = |made: Made| {
-        let made = made.event(SOFTWARE, CLOCK, Rate::Hz(99));
-        let seen = seen(&made.sample(0, 1_000, [7, 71], &exit(0x78, 0, 3)));
-        seen.lacks.into_iter().find_map(|lack| Some(lack.split_once(" lost ")?.1.to_string()))
-    };
-    let lost = |made: Made| made.other(LOST, &[0, 500], 0, 1_500);
-    let at_the_end = |made: Made, events, of| made.other(LOST_SAMPLES, &[events], of, 0);
-    assert_eq!(told(made()), None);
-    for (made, events) in [
-        (lost(made()), 500),
-        (at_the_end(made(), 300, 1), 300),
-        (at_the_end(at_the_end(lost(made()), 400, 0), 300, 1), 700),
-        // Of another event, which the buffer's have in them.
-        (at_the_end(at_the_end(lost(made()), 100, 2), 400, 0), 500),
-    ] {
-        assert_eq!(told(made), Some(format!("{events} events: exits may be missing.")));
-    }
-}
-
-#[test]
-fn an_exit_ends_with_an_entry_of_its_own_process_and_vcpu() {
-    let hlt = exit(0x78, 0, 3);
-    // The thread's number is given to another process.
-    let made = made().sample(0, 1_000, [7, 71], &hlt).sample(1, 2_000, [8, 71], &ENTRY);
-    let reused = seen(&made.sample(0, 3_000, [8, 71], &hlt).sample(1, 3_100, [8, 71], &ENTRY));
-    let times: Vec<_> = reused.vms.iter().map(|vm| (vm.process, vm.all().ns())).collect();
-    assert_eq!(times, [(7, 0), (8, 100)]);
-    // One thread runs two vCPUs in turn; then one of them twice.
-    let entry_format = format!("{ENTRY_FORMAT}\tfield:u32 vcpu_id;\toffset:8;\tsize:4;\n");
-    let entry = |vcpu: u32| [&ENTRY[..], &vcpu.to_le_bytes()].concat();
-    let (io, third, fourth) = (exit(0x7b, 0, 4), entry(3), entry(4));
-    let records: [(u64, u32, &[u8]); 6] = [
-        (1_000, 71, &hlt),
-        (2_000, 71, &fourth),
-        (2_100, 71, &io),
-        (3_000, 71, &third),
-        (3_100, 71, &hlt),
-        (3_150, 71, &third),
-    ];
-    let seen = gathered(&[EXIT_FORMAT, &entry_format], &records).unwrap();
-    let of = |vcpu| {
-        let spent: Vec<_> = seen.vms[0].exits.iter().filter(|one| one.vcpu == vcpu).collect();
-        (spent[0].spent.count, spent[0].spent.ns())
-    };
-    assert_eq!((seen.vms[0].exits.len(), of(3), of(4)), (2, (2, 50), (1, 0)), "{seen:?}");
 }
 
 /// Whatever is in it, reading ends: with counts, or with an error that has a hint.
