@@ -18,7 +18,7 @@ pub use costs::{costs, Cost, Found, State, Work};
 pub use metrics::{Format, Metrics, Sums};
 pub use names::{Identity, NotOne, Wanted};
 pub use processes::running;
-pub use recorded::recorded;
+pub use recorded::{recorded, say_untimed};
 pub use rights::{check, keep_to_reading};
 pub use trial::{has_tracer, trial};
 pub use watch::{Watch, STEP};

@@ -15,7 +15,7 @@ use anyhow::{bail, Result};
 use clap::{Args as Arguments, ValueEnum};
 use pages::Counts;
 use paratick_core::observed::{Change, Observed, Vm, Would, SCHEMA};
-use paratick_observe::{check, recorded, running, Identity, Wanted, Watch, STEP};
+use paratick_observe::{check, recorded, running, say_untimed, Identity, Wanted, Watch, STEP};
 use paratick_view::tables::observed as tables;
 use serde::Serialize;
 use std::{
@@ -233,6 +233,7 @@ impl Args {
         for vm in &mut seen.vms {
             vm.exits.retain(|one| chosen.has(vm.process, one.vcpu));
         }
+        say_untimed(&mut seen);
         Ok(seen)
     }
 

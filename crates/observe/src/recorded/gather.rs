@@ -34,6 +34,10 @@ const TELLING: [(&str, &str); 5] = [
 const MMIO_WRITE: u64 = 2;
 const PIO_OUT: u64 = 1;
 
+/// The reason of an exit whose record cannot be read.
+pub const UNREAD: &str = "a record that cannot be read";
+pub const NO_ENTRY: &str = "Not recorded: kvm_entry, so no exit has a time.";
+
 pub struct Event<'a> {
     pub at_ns: Option<u64>,
     pub process: Option<u32>,
@@ -65,8 +69,6 @@ pub struct Gather<'a> {
     lives: Lives,
     began_ns: Option<u64>,
     ended_ns: u64,
-    /// Exits whose entry is not in the file.
-    without_end: u64,
     unread: u64,
     lost: u64,
     lost_samples: u64,
@@ -82,7 +84,6 @@ impl Gather<'_> {
             lives: Lives::default(),
             began_ns: None,
             ended_ns: 0,
-            without_end: 0,
             unread: 0,
             lost: 0,
             lost_samples: 0,
@@ -191,13 +192,10 @@ impl Gather<'_> {
         vcpu.is_out = false;
         let spent = self.exits.entry(key(who.0, vcpu)).or_default();
         spent.count += 1;
-        match vcpu.since_ns.zip(event.at_ns) {
-            Some((from, to)) => {
-                let ns = to.saturating_sub(from);
-                spent.unplaced_ns += ns;
-                spent.add_length(ns);
-            }
-            None => self.without_end += 1,
+        if let Some((from, to)) = vcpu.since_ns.zip(event.at_ns) {
+            let ns = to.saturating_sub(from);
+            spent.unplaced_ns += ns;
+            spent.add_length(ns);
         }
     }
 
@@ -205,7 +203,6 @@ impl Gather<'_> {
     fn leave(&mut self, who: Who) {
         if let Some(vcpu) = self.threads.get_mut(&who).filter(|vcpu| vcpu.is_out) {
             vcpu.is_out = false;
-            self.without_end += 1;
             self.exits.entry(key(who.0, vcpu)).or_default().count += 1;
         }
     }
@@ -229,10 +226,7 @@ impl Gather<'_> {
                     let about = explained.about.map(Into::into);
                     Kind { cause: explained.cause, reason: explained.reason.into(), about }
                 }
-                None => {
-                    let reason = "a record that cannot be read".into();
-                    Kind { cause: Cause::Other, reason, about: None }
-                }
+                None => Kind { cause: Cause::Other, reason: UNREAD.into(), about: None },
             };
             *kinds.entry(process).or_default().entry((vcpu, kind)).or_default() += &spent;
         }
@@ -269,9 +263,7 @@ impl Gather<'_> {
             lacks.push(format!("Not recorded: {}.", each.collect::<Vec<_>>().join(", ")));
         }
         if self.formats.of(ENTRY).is_none() {
-            lacks.push("Not recorded: kvm_entry, so no exit has a time.".into());
-        } else if self.without_end > 0 {
-            lacks.push(format!("Without the entry after, and so a time: {}.", self.without_end));
+            lacks.push(NO_ENTRY.into());
         }
         let lost = self.lost.max(self.lost_samples);
         if lost > 0 {

@@ -38,7 +38,9 @@ fn made() -> Made {
 }
 
 fn seen(made: &Made) -> Observed {
-    read(Cursor::new(made.file(&[EXIT_FORMAT, ENTRY_FORMAT]))).unwrap()
+    let mut seen = read(Cursor::new(made.file(&[EXIT_FORMAT, ENTRY_FORMAT]))).unwrap();
+    say_untimed(&mut seen);
+    seen
 }
 
 #[test]
@@ -171,4 +173,19 @@ fn a_vm_s_time_is_that_in_which_it_was_there() {
     assert_eq!((told.ns, times(&told)), (10_000, vec![(7, 10_000, true), (8, 1_090, true)]));
     let again = seen(&exits(8, 10_995)(of(FORK, 8, 8, 10_990)(made)));
     assert_eq!(times(&again), [(7, 10_000, true), (8, 1_090 + 15, false)]);
+}
+
+#[test]
+fn exits_without_a_time_are_those_of_the_vms_that_were_chosen() {
+    let hlt = exit(0x78, 0, 3);
+    let made = made().sample(0, 1_000, [7, 71], &hlt).sample(1, 1_300, [7, 71], &ENTRY);
+    let made = made.sample(0, 1_000, [8, 81], &hlt).sample(0, 2_000, [8, 81], &hlt);
+    let untimed = |process| {
+        let mut seen = read(Cursor::new(made.file(&[EXIT_FORMAT, ENTRY_FORMAT]))).unwrap();
+        seen.vms.retain(|vm| vm.process == process);
+        say_untimed(&mut seen);
+        let lack = |lack: &String| Some(lack.strip_prefix("Without the entry after")?.to_string());
+        seen.lacks.iter().find_map(lack)
+    };
+    assert_eq!([7, 8].map(untimed), [None, Some(", and so a time: 2.".into())]);
 }

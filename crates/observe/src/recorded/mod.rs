@@ -12,12 +12,12 @@ mod lives;
 use anyhow::{anyhow, bail, Context, Result};
 use events::{Events, Whose};
 use formats::{Formats, EXIT};
-use gather::{Event, Gather};
+use gather::{Event, Gather, NO_ENTRY, UNREAD};
 use linux_perf_data::{
     linux_perf_event_reader::{EventRecord, RawEventRecord, RecordType},
     Error, Feature, PerfFile, PerfFileReader, PerfFileRecord,
 };
-use paratick_core::observed::Observed;
+use paratick_core::observed::{sum, Observed};
 use std::{
     fs::File,
     io::{BufReader, Read, Seek},
@@ -28,13 +28,24 @@ use std::{
 const RECORD: &str = "hint: record with `perf record -a -e 'kvm:*' -o FILE`, or `perf kvm stat \
                       record -a -o FILE`, on a machine with x86 processors";
 
-/// All exits in a file of `perf record`.  An error says what is wrong with the file, with a hint.
+/// All exits in a file of `perf record`, for [`say_untimed`] once VMs and vCPUs are chosen.  An
+/// error says what is wrong with the file, with a hint.
 pub fn recorded(file: &Path) -> Result<Observed> {
     let opened = File::open(file).map_err(anyhow::Error::from);
     opened.and_then(|file| read(BufReader::new(file))).map_err(|why| match why.to_string() {
         why if why.contains("\nhint: ") => anyhow!(why),
         why => anyhow!("{why}\n{RECORD}"),
     })
+}
+
+/// Says how many of a recording's exits have no time.
+pub fn say_untimed(seen: &mut Observed) {
+    let exits = seen.vms.iter().flat_map(|vm| &vm.exits);
+    let all = sum(exits.filter(|one| *one.kind.reason != *UNREAD));
+    let untimed = all.count - all.lengths.iter().sum::<u64>();
+    if untimed > 0 && seen.lacks.iter().all(|lack| lack != NO_ENTRY) {
+        seen.lacks.push(format!("Without the entry after, and so a time: {untimed}."));
+    }
 }
 
 fn read(mut file: impl Read + Seek) -> Result<Observed> {

@@ -65,7 +65,9 @@ pub fn gathered(formats: &[&str], records: &[(u64, u32, &[u8])]) -> Option<Obser
         let (at_ns, thread) = (Some(*at_ns), Some(*thread));
         gather.take(&Event { at_ns, process: Some(7), thread, data });
     }
-    gather.finish(None)
+    let mut seen = gather.finish(None)?;
+    say_untimed(&mut seen);
+    Some(seen)
 }
 
 pub fn count(vm: &Vm, words: &str) -> u64 {
