@@ -46,7 +46,7 @@ fn a_recording_of_perf_s_has_the_sensor_s_counts() {
             let ended: u64 = spent.lengths.iter().sum();
             // The last exit of each vCPU is its last.
             assert_eq!(ended + vm.vcpus() as u64, spent.count, "{vm:?}");
-            assert!(spent.unplaced_ns > 0 && spent.cpu_ns() == 0, "{vm:?}");
+            assert!(spent.unplaced_ns > Some(0) && spent.cpu_ns() == 0, "{vm:?}");
         }
     }
     let compressed = "cd /tmp; perf record -z -q -a -e kvm:kvm_exit -o z.data -- \

@@ -30,9 +30,10 @@ pub struct CauseChange {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
     pub exits_per_second: f64,
-    /// KVM, VMM and interrupts, as a share of one CPU.
-    pub cpu: f64,
-    pub steal: f64,
+    /// KVM, VMM and interrupts, as a share of one CPU.  None, as steal, of a recording that does
+    /// not tell.
+    pub cpu: Option<f64>,
+    pub steal: Option<f64>,
     pub mean_ns: Option<u64>,
 }
 
@@ -81,10 +82,11 @@ fn rate((ns, vms): &Those, cause: Option<Cause>) -> Option<Rate> {
     let ns = *ns as f64;
     let exits = vms.iter().flat_map(|vm| &vm.exits);
     let spent = sum(exits.filter(|exits| cause.is_none_or(|cause| exits.kind.cause == cause)));
+    let share = |part: u64| spent.unplaced_ns.is_none().then(|| part as f64 / ns);
     (!vms.is_empty()).then(|| Rate {
         exits_per_second: spent.count as f64 * 1e9 / ns,
-        cpu: spent.cpu_ns() as f64 / ns,
-        steal: spent.steal_ns as f64 / ns,
+        cpu: share(spent.cpu_ns()),
+        steal: share(spent.steal_ns),
         mean_ns: spent.mean_ns(),
     })
 }
@@ -118,6 +120,19 @@ mod tests {
                 (None, Some(10.0), Some(11.0)),
             ]
         );
+    }
+
+    #[test]
+    fn a_share_that_a_recording_does_not_tell_is_none() {
+        let mut arm = exits(0, Cause::Arm, "TSC_DEADLINE", 20);
+        let live = observed(vec![vm("web", 7, vec![arm.clone()])]);
+        (arm.spent.kvm_ns, arm.spent.unplaced_ns) = (0, Some(20_000));
+        let recorded = observed(vec![vm("web", 7, vec![arm])]);
+        let change = Change::of(&live, &recorded);
+        let [before, after] = [change.vms[0].causes[0].before, change.vms[0].causes[0].after];
+        let parts = |rate: Option<Rate>| rate.map(|rate| (rate.cpu, rate.steal, rate.mean_ns));
+        assert_eq!(parts(before), Some((Some(1e-5), Some(0.0), Some(1_000))));
+        assert_eq!(parts(after), Some((None, None, Some(1_000))));
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Observed {
         let all = self.vms.iter().flat_map(|vm| &vm.exits).map(|one| &one.spent);
         let parts = all.flat_map(|one| {
             let times = [one.kvm_ns, one.vmm_ns, one.interrupts_ns, one.blocked_ns];
-            let more = [one.steal_ns, one.unplaced_ns, one.count];
+            let more = [one.steal_ns, one.unplaced_ns.unwrap_or(0), one.count];
             times.into_iter().chain(more).chain(one.lengths.iter().copied())
         });
         let vms = self.vms.iter().flat_map(|vm| [vm.ns, vm.lost]);

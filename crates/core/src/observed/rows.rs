@@ -81,7 +81,7 @@ impl Row<'_> {
             interrupts_ns: placed(spent.interrupts_ns),
             blocked_ns: placed(spent.blocked_ns),
             steal_ns: placed(spent.steal_ns),
-            unplaced_ns: spent.unplaced_ns,
+            unplaced_ns: spent.unplaced_ns.unwrap_or(0),
         }
     }
 }

@@ -11,6 +11,7 @@ const BUCKETS: usize = 32;
 
 /// From exits to the entries after them; the parts of the time are disjoint, and all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Spent {
     pub count: u64,
     /// In the kernel.
@@ -23,17 +24,57 @@ pub struct Spent {
     pub blocked_ns: u64,
     /// It could have run, and another one did.
     pub steal_ns: u64,
-    /// Of a recording that does not tell where its time went.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unplaced_ns: u64,
+    /// Of a recording that does not tell where its time went: the parts above are not known.
+    pub unplaced_ns: Option<u64>,
     /// Exits by their length; the last buckets are left out where they are empty.  One that has not
     /// ended yet is in none.
     pub lengths: Vec<u64>,
 }
 
+/// In a file: a part that is not known is none.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    count: u64,
+    kvm_ns: Option<u64>,
+    vmm_ns: Option<u64>,
+    interrupts_ns: Option<u64>,
+    blocked_ns: Option<u64>,
+    steal_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unplaced_ns: Option<u64>,
+    lengths: Vec<u64>,
+}
+
+impl From<Spent> for Written {
+    fn from(spent: Spent) -> Written {
+        let part = |ns| spent.unplaced_ns.is_none().then_some(ns);
+        Written {
+            count: spent.count,
+            kvm_ns: part(spent.kvm_ns),
+            vmm_ns: part(spent.vmm_ns),
+            interrupts_ns: part(spent.interrupts_ns),
+            blocked_ns: part(spent.blocked_ns),
+            steal_ns: part(spent.steal_ns),
+            unplaced_ns: spent.unplaced_ns,
+            lengths: spent.lengths,
+        }
+    }
+}
+
+impl From<Written> for Spent {
+    fn from(file: Written) -> Spent {
+        let times = [file.kvm_ns, file.vmm_ns, file.interrupts_ns, file.blocked_ns, file.steal_ns];
+        let is_known = times.iter().all(Option::is_some);
+        let [kvm_ns, vmm_ns, interrupts_ns, blocked_ns, steal_ns] = times.map(|ns| ns.unwrap_or(0));
+        let unplaced_ns = file.unplaced_ns.or((!is_known).then_some(0));
+        let Written { count, lengths, .. } = file;
+        Spent { count, kvm_ns, vmm_ns, interrupts_ns, blocked_ns, steal_ns, unplaced_ns, lengths }
+    }
+}
+
 impl Spent {
     pub fn ns(&self) -> u64 {
-        self.cpu_ns() + self.blocked_ns + self.steal_ns + self.unplaced_ns
+        self.cpu_ns() + self.blocked_ns + self.steal_ns + self.unplaced_ns.unwrap_or(0)
     }
 
     /// An exit that ended so long after its begin.
@@ -52,15 +93,15 @@ impl Spent {
     /// Of a recording, of those that ended; none where no time is known.
     pub fn mean_ns(&self) -> Option<u64> {
         let count = match self.unplaced_ns {
-            0 => self.count,
-            _ => self.lengths.iter().sum(),
+            None => self.count,
+            Some(_) => self.lengths.iter().sum(),
         };
         self.ns().checked_div(count).filter(|_| self.ns() > 0)
     }
 
     /// Whether it is known where the time went.
     pub fn is_placed(&self) -> bool {
-        self.unplaced_ns == 0 && self.ns() > 0
+        self.unplaced_ns.is_none() && self.ns() > 0
     }
 
     /// A time that this share of the exits did not exceed: the end of a bucket, which may be twice
@@ -80,10 +121,6 @@ impl Spent {
     }
 }
 
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
-}
-
 /// In ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -99,7 +136,9 @@ impl AddAssign<&Spent> for Spent {
         self.interrupts_ns += more.interrupts_ns;
         self.blocked_ns += more.blocked_ns;
         self.steal_ns += more.steal_ns;
-        self.unplaced_ns += more.unplaced_ns;
+        if let Some(ns) = more.unplaced_ns {
+            *self.unplaced_ns.get_or_insert(0) += ns;
+        }
         self.lengths.resize(self.lengths.len().max(more.lengths.len()), 0);
         for (length, more) in self.lengths.iter_mut().zip(&more.lengths) {
             *length += more;
@@ -121,7 +160,9 @@ impl Sub for &Spent {
             interrupts_ns: self.interrupts_ns.saturating_sub(earlier.interrupts_ns),
             blocked_ns: self.blocked_ns.saturating_sub(earlier.blocked_ns),
             steal_ns: self.steal_ns.saturating_sub(earlier.steal_ns),
-            unplaced_ns: self.unplaced_ns.saturating_sub(earlier.unplaced_ns),
+            unplaced_ns: self
+                .unplaced_ns
+                .map(|ns| ns.saturating_sub(earlier.unplaced_ns.unwrap_or(0))),
             lengths: lengths.map(|(at, now)| now.saturating_sub(before(at))).collect(),
         }
     }
@@ -151,12 +192,32 @@ mod tests {
             let lengths = lengths.to_vec();
             Spent { count, kvm_ns, unplaced_ns, lengths, ..Spent::default() }
         };
-        let live = spent(4, 400, 0, &[3]);
+        let live = spent(4, 400, None, &[3]);
         assert_eq!((live.mean_ns(), live.is_placed()), (Some(100), true));
-        let recorded = spent(4, 0, 390, &[3]);
+        let recorded = spent(4, 0, Some(390), &[3]);
         assert_eq!((recorded.mean_ns(), recorded.is_placed()), (Some(130), false));
-        let without_entry = spent(1, 0, 0, &[]);
+        let without_entry = spent(1, 0, Some(0), &[]);
         assert_eq!((without_entry.mean_ns(), without_entry.is_placed()), (None, false));
+    }
+
+    #[test]
+    fn a_part_that_is_not_known_is_null_in_a_file() {
+        let live = Spent { count: 4, kvm_ns: 400, ..Spent::default() };
+        let recorded = Spent { count: 4, unplaced_ns: Some(390), ..Spent::default() };
+        let untimed = Spent { unplaced_ns: Some(0), ..recorded.clone() };
+        for (spent, kvm_ns, blocked_ns) in
+            [(&live, Some(400), Some(0)), (&recorded, None, None), (&untimed, None, None)]
+        {
+            let file = serde_json::to_value(spent).unwrap();
+            assert_eq!(
+                (file["kvm_ns"].as_u64(), file["blocked_ns"].as_u64()),
+                (kvm_ns, blocked_ns)
+            );
+            assert_eq!(serde_json::from_value::<Spent>(file).unwrap(), *spent);
+        }
+        let mut all = untimed.clone();
+        all += &recorded;
+        assert_eq!((all.unplaced_ns, (&all - &recorded).unplaced_ns), (Some(390), Some(0)));
     }
 
     #[test]
@@ -181,7 +242,7 @@ mod tests {
             interrupts_ns: c,
             blocked_ns: d,
             steal_ns: e,
-            unplaced_ns: 0,
+            unplaced_ns: None,
             lengths,
         })
     }

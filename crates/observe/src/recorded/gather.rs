@@ -194,7 +194,7 @@ impl Gather<'_> {
         spent.count += 1;
         if let Some((from, to)) = vcpu.since_ns.zip(event.at_ns) {
             let ns = to.saturating_sub(from);
-            spent.unplaced_ns += ns;
+            *spent.unplaced_ns.get_or_insert(0) += ns;
             spent.add_length(ns);
         }
     }
@@ -219,7 +219,8 @@ impl Gather<'_> {
         let ns = ended_ns.saturating_sub(began_ns);
         let lacks = self.lacks(early);
         let mut kinds: BTreeMap<u32, BTreeMap<(u32, Kind), Spent>> = BTreeMap::new();
-        for ((process, vcpu, what), spent) in self.exits {
+        for ((process, vcpu, what), mut spent) in self.exits {
+            spent.unplaced_ns.get_or_insert(0);
             let kind = match what {
                 Some((isa, reason, detail, facts)) => {
                     let explained = explain(isa, reason, detail, facts);

@@ -96,7 +96,10 @@ fn exits_are_explained_by_what_came_after_them_and_end_with_the_entry() {
         .iter()
         .map(|one| (one.vcpu, one.kind.cause, one.kind.words(), one.spent.unplaced_ns))
         .collect();
-    assert_eq!(found, [(3, Cause::Arm, "TSC_DEADLINE", 200), (4, Cause::Halt, "hlt", 2_000)]);
+    assert_eq!(
+        found,
+        [(3, Cause::Arm, "TSC_DEADLINE", Some(200)), (4, Cause::Halt, "hlt", Some(2_000))]
+    );
     let spent = &seen.vms[0].exits[1].spent;
     assert_eq!((spent.lengths.as_slice(), spent.cpu_ns()), (&[0, 0, 0, 0, 1][..], 0));
 }

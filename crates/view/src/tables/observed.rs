@@ -151,14 +151,14 @@ pub fn change(change: &Change) -> Table {
             };
             let cells = [
                 both(&|rate| decimal(rate.exits_per_second)),
-                both(&|rate| percent(rate.cpu)),
-                both(&|rate| percent(rate.steal)),
+                both(&|rate| number::or_nothing(rate.cpu, percent)),
+                both(&|rate| number::or_nothing(rate.steal, percent)),
                 both(&|rate| number::or_nothing(rate.mean_ns, nanos)),
             ];
             table.row(row.cause.map_or("all", |cause| cause.name()), cells.concat());
         }
     }
-    table.note("–: the VM was not there, or there was no such exit.");
+    table.note("–: the VM was not there, there was no such exit, or it is not known.");
     table
 }
 
