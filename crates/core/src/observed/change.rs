@@ -29,7 +29,8 @@ pub struct CauseChange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
-    pub exits_per_second: f64,
+    /// None, as the shares, where no time passed.
+    pub exits_per_second: Option<f64>,
     /// KVM, VMM and interrupts, as a share of one CPU.  None, as steal, of a recording that does
     /// not tell.
     pub cpu: Option<f64>,
@@ -67,7 +68,7 @@ type Those<'a> = (u64, Vec<&'a Vm>);
 fn those<'a>(ns: u64, side: &Side<'a>, name: &str) -> Those<'a> {
     let vms = side.get(name).cloned().unwrap_or_default();
     // Each after the other, or at the same time: never longer than it was looked.
-    (vms.iter().map(|vm| vm.ns).sum::<u64>().min(ns).max(1), vms)
+    (vms.iter().map(|vm| vm.ns).sum::<u64>().min(ns), vms)
 }
 
 fn causes([before, after]: [&Those; 2]) -> Vec<CauseChange> {
@@ -79,12 +80,12 @@ fn causes([before, after]: [&Those; 2]) -> Vec<CauseChange> {
 }
 
 fn rate((ns, vms): &Those, cause: Option<Cause>) -> Option<Rate> {
-    let ns = *ns as f64;
+    let by_time = |number: u64| (*ns > 0).then(|| number as f64 / *ns as f64);
     let exits = vms.iter().flat_map(|vm| &vm.exits);
     let spent = sum(exits.filter(|exits| cause.is_none_or(|cause| exits.kind.cause == cause)));
-    let share = |part: u64| spent.unplaced_ns.is_none().then(|| part as f64 / ns);
+    let share = |part: u64| by_time(part).filter(|_| spent.unplaced_ns.is_none());
     (!vms.is_empty()).then(|| Rate {
-        exits_per_second: spent.count as f64 * 1e9 / ns,
+        exits_per_second: by_time(spent.count).map(|each| each * 1e9),
         cpu: share(spent.cpu_ns()),
         steal: share(spent.steal_ns),
         mean_ns: spent.mean_ns(),
@@ -108,7 +109,7 @@ mod tests {
         let names: Vec<&str> = change.vms.iter().map(|vm| vm.name.as_str()).collect();
         assert_eq!(names, ["old", "web"]);
         let rates = |vm: &VmChange| -> Vec<_> {
-            let rate = |rate: &Option<Rate>| rate.map(|rate| rate.exits_per_second);
+            let rate = |rate: &Option<Rate>| rate.and_then(|rate| rate.exits_per_second);
             vm.causes.iter().map(|one| (one.cause, rate(&one.before), rate(&one.after))).collect()
         };
         assert_eq!(rates(&change.vms[0])[0], (Some(Cause::Arm), Some(0.5), None));
@@ -136,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn without_a_time_there_is_no_rate() {
+        let mut web = vm("web", 7, vec![exits(0, Cause::Arm, "TSC_DEADLINE", 20)]);
+        web.ns = 0;
+        let change = Change::of(&observed(vec![web.clone()]), &observed(vec![web]));
+        let rate = change.vms[0].causes[0].before.unwrap();
+        assert_eq!((rate.exits_per_second, rate.cpu, rate.mean_ns), (None, None, Some(1_000)));
+    }
+
+    #[test]
     fn vms_of_one_name_that_run_at_once_are_added() {
         let arm = |count| exits(0, Cause::Arm, "TSC_DEADLINE", count);
         let before = observed(vec![vm("web", 7, vec![arm(20)])]);
@@ -143,6 +153,6 @@ mod tests {
         let change = Change::of(&before, &after);
         let [arms, _all] = &change.vms[0].causes[..] else { panic!("{change:?}") };
         let rates = [arms.before, arms.after].map(|rate| rate.unwrap().exits_per_second);
-        assert_eq!(rates, [10.0, 20.0]);
+        assert_eq!(rates, [Some(10.0), Some(20.0)]);
     }
 }

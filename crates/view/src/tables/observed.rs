@@ -150,7 +150,7 @@ pub fn change(change: &Change) -> Table {
                 [row.before, row.after].map(|rate| number::or_nothing(rate.as_ref(), write))
             };
             let cells = [
-                both(&|rate| decimal(rate.exits_per_second)),
+                both(&|rate| number::or_nothing(rate.exits_per_second, decimal)),
                 both(&|rate| number::or_nothing(rate.cpu, percent)),
                 both(&|rate| number::or_nothing(rate.steal, percent)),
                 both(&|rate| number::or_nothing(rate.mean_ns, nanos)),
