@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What two looks at a machine's VMs differ in: by the VMs' names, and by cause.
 
-use super::{sum, Observed, Vm};
+use super::{sum, Missing, Observed, Vm};
 use crate::cause::Cause;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     schema: &'static str,
+    /// What the numbers below do not have in them.
+    pub before: Missing,
+    pub after: Missing,
     pub vms: Vec<VmChange>,
 }
 
@@ -50,7 +53,9 @@ impl Change {
             let [before, after] = sides.each_ref().map(|(ns, side)| those(*ns, side, name));
             VmChange { name: name.into(), causes: causes([&before, &after]) }
         });
-        Change { schema: "paratick-exits-change/1", vms: vms.collect() }
+        let vms = vms.collect();
+        let (before, after) = (before.missing(), after.missing());
+        Change { schema: "paratick-exits-change/1", before, after, vms }
     }
 }
 

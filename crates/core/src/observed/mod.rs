@@ -121,7 +121,7 @@ impl Observed {
             let more = [one.steal_ns, one.unplaced_ns.unwrap_or(0), one.count];
             times.into_iter().chain(more).chain(one.lengths.iter().copied())
         });
-        let vms = self.vms.iter().flat_map(|vm| [vm.ns, vm.lost]);
+        let vms = self.vms.iter().flat_map(|vm| [vm.ns, vm.lost]).chain([self.lost]);
         parts.chain(vms).try_fold(0u64, u64::checked_add).is_some()
     }
 }
@@ -146,6 +146,17 @@ pub fn mostly<'a>(exits: impl IntoIterator<Item = &'a Exits>) -> Option<(String,
         true => (format!("{kinds} kinds"), 1.0),
         false => (words.to_string(), share),
     })
+}
+
+/// What a look at VMs does not tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// Exits that found no room.
+    pub lost: u64,
+    /// Those of them whose VM is not known.
+    pub lost_of_unknown: u64,
+    pub vmm_end_unknown: bool,
+    pub lacks: Vec<String>,
 }
 
 /// What `paratick exits` saves and compares.
@@ -180,6 +191,15 @@ impl Observed {
             before.map_or_else(|| vm.clone(), |before| vm_since(vm, before))
         });
         Observed { ns: self.ns.saturating_sub(earlier.ns), vms: vms.collect(), ..self.clone() }
+    }
+
+    pub fn missing(&self) -> Missing {
+        Missing {
+            lost: self.lost + self.vms.iter().map(|vm| vm.lost).sum::<u64>(),
+            lost_of_unknown: self.lost,
+            vmm_end_unknown: self.vmm_end_unknown,
+            lacks: self.lacks.clone(),
+        }
     }
 
     pub fn total(&self) -> Spent {

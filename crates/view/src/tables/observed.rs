@@ -6,7 +6,7 @@ use crate::{
     table::Table,
 };
 use paratick_core::observed::{
-    mostly, sum, Bound, Change, Exits, Observed, Rate, Spares, Ticks, Vm, Would,
+    mostly, sum, Bound, Change, Exits, Missing, Observed, Rate, Spares, Ticks, Vm, Would,
 };
 
 pub fn observed(seen: &Observed) -> Table {
@@ -41,24 +41,31 @@ pub fn observed(seen: &Observed) -> Table {
          within: the end of a histogram's bucket, so the exact time may be half of it.  Blocked: \
          the vCPU's thread slept.  Steal: it could have run, and another one did.",
     );
-    for lack in &seen.lacks {
-        table.note(lack);
+    for note in notes(&seen.missing()) {
+        table.note(note);
     }
-    if seen.vmm_end_unknown {
-        table.note("VMM: with KVM's part after it, for this kernel does not tell them apart.");
+    table
+}
+
+/// What is not in the numbers, in sentences.
+pub fn notes(missing: &Missing) -> Vec<String> {
+    let mut notes = missing.lacks.clone();
+    if missing.vmm_end_unknown {
+        notes.push(
+            "VMM: with KVM's part after it, for this kernel does not tell them apart.".into(),
+        );
     }
-    let lost = seen.lost + seen.vms.iter().map(|vm| vm.lost).sum::<u64>();
-    if lost > 0 {
-        table.note(format!(
+    if missing.lost > 0 {
+        notes.push(format!(
             "Lost: {} exits found no room, and are in no row{}.",
-            count(lost as f64),
-            match seen.lost {
+            count(missing.lost as f64),
+            match missing.lost_of_unknown {
                 0 => String::new(),
                 unknown => format!("; of {} the VM is not known", count(unknown as f64)),
             }
         ));
     }
-    table
+    notes
 }
 
 fn who(name: &str, process: u32) -> String {
@@ -159,6 +166,15 @@ pub fn change(change: &Change) -> Table {
         }
     }
     table.note("–: the VM was not there, there was no such exit, or it is not known.");
+    let [before, after] = [&change.before, &change.after].map(notes);
+    for note in &before {
+        // Two looks at one machine often lack the same.
+        let which = if after.contains(note) { "Both" } else { "Before" };
+        table.note(format!("{which}: {note}"));
+    }
+    for note in after.iter().filter(|note| !before.contains(note)) {
+        table.note(format!("After: {note}"));
+    }
     table
 }
 
