@@ -23,6 +23,8 @@ fn a_recording_of_perf_s_is_shown_and_what_it_lacks_is_said() {
     let shown = paratick(&["exits", "--recording", PERF]).assert().success();
     insta::assert_snapshot!(String::from_utf8(shown.get_output().stdout.clone()).unwrap());
     let csv = paratick(&["exits", "--recording", PERF, "--format", "csv"]).assert().success();
+    let said = String::from_utf8(csv.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("Not recorded: kvm_msr"), "{said}");
     let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
     let cpuid = csv.lines().find(|line| line.contains(",cpuid,")).unwrap();
     assert!(cpuid.contains(",20,") && csv.starts_with("vm,process,"), "{csv}");

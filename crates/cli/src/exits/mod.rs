@@ -249,6 +249,10 @@ impl Args {
             Format::Jsonl => out!("{}", seen.jsonl()?)?,
             Format::Csv => out!("{}", seen.csv()?)?,
         }
+        // Their lines have no place for it.
+        if matches!(self.format, Format::Jsonl | Format::Csv) {
+            tables::notes(&seen.missing()).iter().for_each(|note| errln!("{note}"));
+        }
         Ok(())
     }
 
