@@ -29,6 +29,10 @@ pub fn check(file: &mut (impl Read + Seek)) -> Result<()> {
         Some(magic) if magic.starts_with(b"\x17\x08\x44trac") => {
             bail!("trace-cmd's files cannot be read, perf's can")
         }
+        _ if head.starts_with(b"{") => bail!(
+            "it is JSON, and no perf.data\n\
+             hint: a file of `paratick exits --save` is for `paratick exits --compare`"
+        ),
         _ => bail!("it is no perf.data"),
     }
     if number(8) == PIPE_HEAD {

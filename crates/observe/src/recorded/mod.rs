@@ -19,7 +19,7 @@ use linux_perf_data::{
 };
 use paratick_core::observed::{sum, Observed};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufReader, Read, Seek},
     path::Path,
 };
@@ -31,11 +31,18 @@ const RECORD: &str = "hint: record with `perf record -a -e 'kvm:*' -o FILE`, or 
 /// All exits in a file of `perf record`, for [`say_untimed`] once VMs and vCPUs are chosen.  An
 /// error says what is wrong with the file, with a hint.
 pub fn recorded(file: &Path) -> Result<Observed> {
-    let opened = File::open(file).map_err(anyhow::Error::from);
-    opened.and_then(|file| read(BufReader::new(file))).map_err(|why| match why.to_string() {
+    open(file).and_then(|file| read(BufReader::new(file))).map_err(|why| match why.to_string() {
         why if why.contains("\nhint: ") => anyhow!(why),
         why => anyhow!("{why}\n{RECORD}"),
     })
+}
+
+fn open(file: &Path) -> Result<File> {
+    // Before it is opened: the other end of a FIFO may never come.
+    if !fs::metadata(file)?.is_file() {
+        bail!("it must be a file: it is not read in order\nhint: copy it to a file first");
+    }
+    Ok(File::open(file)?)
 }
 
 /// Says how many of a recording's exits have no time.

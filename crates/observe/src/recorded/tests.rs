@@ -169,7 +169,8 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
     };
     for (file, why) in [
         (vec![], "it is empty"),
-        (b"{}".to_vec(), "it is no perf.data"),
+        (b"a text".to_vec(), "it is no perf.data"),
+        (b"{}".to_vec(), "no perf.data\nhint: a file of `paratick exits --save` is for"),
         (b"\x17\x08\x44tracing6\0".to_vec(), "trace-cmd's files cannot be read"),
         (with(0, b"2ELIFREP"), "big-endian"),
         (with(8, &[16]), "written to a pipe"),
@@ -197,6 +198,17 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
     ] {
         let error = refusal(&file);
         assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_before_it_is_opened() {
+    for (file, why) in [
+        ("/dev/null", "it must be a file: it is not read in order\nhint: copy it to a file first"),
+        ("/nonexistent", "No such file or directory (os error 2)\nhint: record with `perf record"),
+    ] {
+        let error = recorded(Path::new(file)).unwrap_err().to_string();
+        assert!(error.contains(why) && error.matches("hint: ").count() == 1, "{error}");
     }
 }
 
