@@ -39,6 +39,9 @@ pub fn bare(isa: Isa, code: u32) -> u32 {
     }
 }
 
+/// VMX could not enter the guest: KVM prints it behind the reason.
+const FAILED_ENTRY: u32 = 1 << 31;
+const FAILED: &str = " FAILED_VMENTRY";
 const SVM_MSR: u32 = 0x7c;
 const SVM_MSR_IN_TRACE: &str = "msr";
 const MSR_READ: &str = "msr_read";
@@ -56,9 +59,11 @@ pub fn name(isa: Isa, code: u32, write: bool) -> String {
         Isa::Other(number) => return format!("isa {number}: {code:#x}"),
     };
     let bare = bare(isa, code);
+    let has_failed = isa == Isa::Vmx && code & FAILED_ENTRY != 0;
+    let failed = if has_failed { FAILED } else { "" };
     match table.iter().find(|(number, _)| *number == bare) {
-        Some((_, name)) => (*name).to_string(),
-        None => format!("{bare:#x}"),
+        Some((_, name)) => format!("{name}{failed}"),
+        None => format!("{bare:#x}{failed}"),
     }
 }
 
@@ -67,6 +72,7 @@ pub fn find(name: &str) -> Option<(Isa, u32)> {
     if name == SVM_MSR_IN_TRACE {
         return Some((Isa::Svm, SVM_MSR));
     }
+    let name = name.trim_end_matches(FAILED);
     let code = |table: &[(u32, &str)]| {
         let mut rows = table.iter();
         rows.find(|(_, other)| *other == name).map(|(code, _)| *code)
@@ -154,7 +160,7 @@ const SVM: &[(u32, &str)] = &[
     (0x09d, "write_cr13_trap"), (0x09e, "write_cr14_trap"), (0x09f, "write_cr15_trap"),
     (0x08f, "write_efer_trap"), (0x090, "write_cr0_trap"),
     (0x094, "write_cr4_trap"), (0x098, "write_cr8_trap"), (0x0a2, "invpcid"), (0x0a3, "mcommit"),
-    (0x0a4, "tlbsync"), (0x0a5, "bus_lock"), (0x0a6, "idle_halt"), (0x400, "npf"),
+    (0x0a4, "tlbsync"), (0x0a5, "buslock"), (0x0a6, "idle-halt"), (0x400, "npf"),
     (0x401, "avic_incomplete_ipi"), (0x402, "avic_unaccelerated_access"), (0x403, "vmgexit"),
     (0x80000001, "mmio_read"), (0x80000002, "mmio_write"), (0x80000003, "nmi_complete"),
     (0x80000004, "ap_reset_hold"), (0x80000005, "ap_jump_table"), (0x80000010, "psc"),
@@ -196,7 +202,11 @@ mod tests {
         assert_eq!(name(Isa::Svm, 0x400, false), "npf");
         assert_eq!(name(Isa::Svm, u32::MAX, false), "invalid_guest_state");
         assert_eq!(name(Isa::Vmx, 52, false), "PREEMPTION_TIMER");
-        assert_eq!(name(Isa::Vmx, 0x8000_0000 | 33, false), "INVALID_STATE");
+        assert_eq!(name(Isa::Vmx, 0x8000_0000 | 33, false), "INVALID_STATE FAILED_VMENTRY");
+        assert_eq!(find("INVALID_STATE FAILED_VMENTRY"), Some((Isa::Vmx, 33)));
+        assert_eq!(name(Isa::Vmx, 0x0800_0000 | 12, false), "HLT");
+        // As of Linux 6.15 and 6.16.
+        assert_eq!([0xa5, 0xa6].map(|code| name(Isa::Svm, code, false)), ["buslock", "idle-halt"]);
         assert_eq!(name(Isa::Svm, 0x3ff, false), "0x3ff");
     }
 
