@@ -268,7 +268,8 @@ impl Gather<'_> {
         }
         let lost = self.lost.max(self.lost_samples);
         if lost > 0 {
-            lacks.push(format!("perf lost {lost} events: exits may be missing."));
+            let what = "exits may be missing, and times be too long";
+            lacks.push(format!("perf lost {lost} events: {what}."));
         }
         if self.unread > 0 {
             lacks.push(format!("Records that cannot be read, of no known VM: {}.", self.unread));

@@ -92,7 +92,8 @@ fn a_loss_is_counted_once_and_that_of_the_end_too() {
     let told = |made: Made| {
         let made = made.event(SOFTWARE, CLOCK, Rate::Hz(99));
         let seen = seen(&made.sample(0, 1_000, [7, 71], &exit(0x78, 0, 3)));
-        seen.lacks.into_iter().find_map(|lack| Some(lack.split_once(" lost ")?.1.to_string()))
+        let lost = |lack: &String| lack.strip_prefix("perf lost ")?.split(' ').next()?.parse().ok();
+        seen.lacks.iter().find_map(lost)
     };
     let lost = |made: Made| made.other(LOST, &[0, 500], 0, 1_500);
     let at_the_end = |made: Made, events, of| made.other(LOST_SAMPLES, &[events], of, 0);
@@ -104,7 +105,7 @@ fn a_loss_is_counted_once_and_that_of_the_end_too() {
         // Of another event, which the buffer's have in them.
         (at_the_end(at_the_end(lost(made()), 100, 2), 400, 0), 500),
     ] {
-        assert_eq!(told(made), Some(format!("{events} events: exits may be missing.")));
+        assert_eq!(told(made), Some(events));
     }
 }
 
