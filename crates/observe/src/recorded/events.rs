@@ -27,7 +27,8 @@ pub enum Whose {
 
 impl Events {
     /// Takes those tracepoints of which each pass was recorded: of samples, what is between two is
-    /// not known.  Leaves only their formats.  An error says that exits or entries were sampled.
+    /// not known.  Leaves only their formats.  An error says that exits or entries were sampled, or
+    /// that records have no attribute.
     pub fn of(attributes: &[AttributeDescription], formats: &mut Formats) -> Result<Events> {
         let mut each = BTreeSet::new();
         let mut sampled = BTreeSet::new();
@@ -50,7 +51,10 @@ impl Events {
             }
         }
         formats.keep(&each);
-        let ids = attributes.iter().flat_map(|one| one.event_ids.iter().copied()).collect();
+        let ids: HashSet<_> = attributes.iter().flat_map(|one| one.event_ids.clone()).collect();
+        if attributes.len() > 1 && ids.is_empty() {
+            bail!("it does not tell which of its events a record is of");
+        }
         Ok(Events { numbers, ids })
     }
 

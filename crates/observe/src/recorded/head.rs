@@ -31,7 +31,7 @@ pub fn check(file: &mut (impl Read + Seek)) -> Result<()> {
         }
         _ if head.starts_with(b"{") => bail!(
             "it is JSON, and no perf.data\n\
-             hint: a file of `paratick exits --save` is for `paratick exits --compare`"
+             hint: what `paratick exits --save FILE` wrote is for `paratick exits --compare FILE`"
         ),
         _ => bail!("it is no perf.data"),
     }

@@ -170,7 +170,7 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
     for (file, why) in [
         (vec![], "it is empty"),
         (b"a text".to_vec(), "it is no perf.data"),
-        (b"{}".to_vec(), "no perf.data\nhint: a file of `paratick exits --save` is for"),
+        (b"{}".to_vec(), "no perf.data\nhint: what `paratick exits --save FILE` wrote is for"),
         (b"\x17\x08\x44tracing6\0".to_vec(), "trace-cmd's files cannot be read"),
         (with(0, b"2ELIFREP"), "big-endian"),
         (with(8, &[16]), "written to a pipe"),
@@ -179,6 +179,8 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
         // The data's size; and where it is.
         (with(48, &[0; 8]), "perf was killed"),
         (with(40, &[255; 8]), "it is only a part"),
+        // Without the descriptions of its events.
+        (with(73, &[FILE[73] & !0x10]), "it does not tell which of its events"),
     ] {
         let error = refusal(&file);
         assert!(error.contains(why), "{error}");
