@@ -7,8 +7,8 @@
 # Seen: the library by itself does; with its plugins, which trace-cmd depends on and loads, it has
 # letters of old kernels.  Preempted, R+, becomes R, as if the task had yielded; idle threads of the
 # kernel, I, are W; parked, P, is x; Z and X change places.  So a report with the plugins cannot
-# tell who was preempted, which is what a delay is counted for.  By trace-cmd's manual page, -N loads
-# none (not run here).
+# tell who was preempted, which is what a delay is counted for.  By trace-cmd's manual page, -N
+# loads none (not run here).
 # Needs gcc and libc6-dev.
 set -eu
 cd "$(mktemp -d)"

@@ -52,7 +52,7 @@ pub fn parts(summary: &Summary, sampler: Sampler, window_ns: u64, with_host: boo
     table.note(match with_host {
         true => format!(
             "The parts of each activation add up to {whose} number for the thread, and all but the \
-             last two to that for the IRQ, to the nanosecond. What half of them take does not add up."
+             last two to that for the IRQ, to the nanosecond. Halves do not add up."
         ),
         false => {
             "Without its host, a guest cannot tell what the time until its IRQ consists of.".into()

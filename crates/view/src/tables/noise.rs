@@ -336,7 +336,7 @@ pub fn audit(host: &HostNoise) -> Option<String> {
     if let Some(seen) = host.in_guests() {
         let _ = write!(
             text,
-            " Between them the guest ran for {} ns, and the emulator counted {} instructions of it, \
+            " Between them the guest ran for {} ns; the emulator counted {} instructions of it, \
              of 1 ns each: {:+.2} %, {} ns for each exit, for code beside the world switch.",
             number(seen.ns),
             number(seen.instructions),
