@@ -1,26 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Do exits, and the time between exits, agree with what an emulator counts by itself?
+//! The time between exits, told by the record and by an emulator that knows nothing of it.
 
 use super::{Absence, HostNoise};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A part of the recording, in which an emulator counts, too: exits as world switches.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audit {
-    /// Those with an absence are marked as audited; the others had not ended.
-    pub exits: u64,
-    /// None where no emulator counts.
-    pub world_switches: Option<u64>,
-    /// When the part began and ended, by the host's CLOCK_MONOTONIC; 0 in older recordings.
-    #[serde(default)]
-    pub begin_ns: u64,
-    #[serde(default)]
-    pub end_ns: u64,
-    /// What each of the host's CPUs executed in guests, as the emulator counted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub guest_instructions: Vec<u64>,
-}
 
 /// The same time in guests, by two who know nothing of each other (paper: thesis 4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ mod sample;
 mod stalls;
 mod tick;
 
-pub use audit::{Audit, InGuests};
+pub use audit::InGuests;
 pub use budget::{budget, Budget, Level, Trial};
 pub use clock::{Clock, Instant};
 pub use join::{absences, Away};
@@ -27,7 +27,7 @@ pub use parts::{Exits, Parts, Told};
 pub use rank::{by_source, host_sources, Place, Rank, Source};
 pub(crate) use recording::is_time;
 pub use recording::{
-    Absence, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, Sampler, SamplingProgram,
+    Absence, Audit, Class, Disturbance, Gap, GuestNoise, HostNoise, Kind, Sampler, SamplingProgram,
     TscOffset, OSNOISE_THRESHOLD, TICK_DEFER_IRQ_EXIT, TICK_NOHZ_IRQ_EXIT, WAKE_UP,
 };
 pub use sample::{moments, unbalanced, Audited, Moment, NoiseSample, Unbalanced, MOMENTS};

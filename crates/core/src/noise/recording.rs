@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was recorded of noise, on a host and in a guest.
 
-use super::{audit::Audit, clock::Clock, parts::Told};
+use super::{clock::Clock, parts::Told};
 use crate::{cause::Cause, vms::OfVms};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,23 @@ pub fn is_way_out(name: &str) -> bool {
 /// Whether the kernel names the interrupt of its own tick so, or of ours.
 pub fn is_tick(name: &str) -> bool {
     !is_way_out(name) && (name.contains("tick") || name.contains("timer"))
+}
+
+/// A part of the recording, in which an emulator counts, too: exits as world switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Those with an absence are marked as audited; the others had not ended.
+    pub exits: u64,
+    /// None where no emulator counts.
+    pub world_switches: Option<u64>,
+    /// When the part began and ended, by the host's CLOCK_MONOTONIC; 0 in older recordings.
+    #[serde(default)]
+    pub begin_ns: u64,
+    #[serde(default)]
+    pub end_ns: u64,
+    /// What each of the host's CPUs executed in guests, as the emulator counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guest_instructions: Vec<u64>,
 }
 
 /// What a guest's exits cost it, as its host saw it.
