@@ -159,6 +159,16 @@ fn a_trace_that_lost_events_is_refused() {
 }
 
 #[test]
+fn an_event_that_ends_while_the_trace_is_read_is_in_it() {
+    let all = trace::parse(SLEEP).unwrap();
+    let (kept, fewer) = (all.len(), all.len() - 1);
+    let counted = |count| format!("written: {count}/{count} ");
+    let one_more = SLEEP.replace(&counted(kept), &counted(fewer));
+    assert_ne!(one_more, SLEEP);
+    assert_eq!(trace::parse(&one_more).unwrap(), all);
+}
+
+#[test]
 fn statistics_that_are_missing_or_not_zero_are_refused() {
     let good = "entries: 9\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 5\n";
     assert_eq!(trace::check_stats(good), Ok(()));
