@@ -29,7 +29,7 @@ impl Seen {
 
     pub fn devices(&self) -> Vec<Cost> {
         let of = |what: &'static str| {
-            let cost = self.exits(what, |exits| is_of(exits, what));
+            let cost = self.exits(what, |exits| is_timer(exits, what));
             let (cost, found) = match (what, &self.machine) {
                 ("PIT", _) => self.with_its_thread(cost),
                 ("HPET", Some(Machine { hpet: false, .. })) => {
@@ -42,7 +42,16 @@ impl Seen {
         };
         let mut devices = DEVICES.map(of).to_vec();
         devices.extend(self.masked_line());
+        devices.push(self.time_of_day());
         devices
+    }
+
+    /// No kernel reads the RTC again and again, so no timer and no clock would spare its reads.
+    fn time_of_day(&self) -> Cost {
+        let is = |exits: &Exits| is_of(exits, "RTC") && exits.kind.cause == Cause::Clock;
+        self.exits("RTC's time", is)
+            .found("reads of the time of day, by a program of the guest's, such as hwclock")
+            .mend("that program; the guest's timer and its clock have no part in them")
     }
 
     /// An HPET whose interrupts the guest has masked: QEMU goes on raising its line, and no exit
@@ -96,7 +105,7 @@ impl Seen {
         match &self.machine {
             None => unknown(what, NO_QEMU),
             Some(machine) if machine.hyperv && !machine.stimer => {
-                let is = |exits: &Exits| DEVICES.iter().any(|device| is_of(exits, device));
+                let is = |exits: &Exits| DEVICES.iter().any(|device| is_timer(exits, device));
                 self.exits(what, is)
                     .found("missing beside others of Hyper-V's features; HPET, PIT and RTC cost")
                     .mend("QEMU: -cpu …,hv-time,hv-vpindex,hv-synic,hv-stimer")
@@ -159,6 +168,11 @@ impl Seen {
             .found(format!("it has {hz} Hz"))
             .mend("a kernel with CONFIG_HZ=250 on the host")
     }
+}
+
+/// Whether exits were for this device as a timer, or as a clock of a kernel's.
+fn is_timer(exits: &Exits, device: &str) -> bool {
+    is_of(exits, device) && (device != "RTC" || exits.kind.cause != Cause::Clock)
 }
 
 /// Whether exits were about this device, as `paratick exits` says.

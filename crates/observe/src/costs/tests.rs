@@ -80,7 +80,7 @@ fn the_dearest_comes_first() {
         "host",
         vec![
             exits(Cause::Arm, "HPET, 0xfed00108", 2000, SECOND / 50),
-            exits(Cause::Clock, "RTC, register 0xc", 4000, SECOND / 10),
+            exits(Cause::Eoi, "RTC, port 0x71", 4000, SECOND / 10),
             exits(Cause::HostTick, "interrupt", 500, SECOND / 2),
             exits(Cause::Io, "serial, port 0x3f8", 500, SECOND),
         ],
@@ -99,11 +99,21 @@ fn nothing_is_named_where_nothing_costs() {
 
 #[test]
 fn hyper_v_s_timer_is_missed_by_who_uses_a_device_instead() {
-    let exits = || vec![exits(Cause::Clock, "RTC, register 0xc", 128, SECOND / 100)];
+    let exits = || vec![exits(Cause::Eoi, "RTC, port 0x71", 128, SECOND / 100)];
     let missing = seen("host,hv-time,migratable=off", exits());
     assert!(named(&missing).contains(&"Hyper-V's timer"));
     assert_eq!(of(&seen("host,hv-stimer", exits()), "Hyper-V's timer").state, State::Free);
     assert_eq!(named(&seen("host", exits())), ["RTC"]);
+}
+
+#[test]
+fn a_program_that_reads_the_rtc_needs_no_other_timer() {
+    let reads = || vec![exits(Cause::Clock, "RTC, port 0x71", 4000, SECOND / 10)];
+    for cpu in ["host", "host,hv-time", "host,migratable=off"] {
+        assert_eq!(named(&seen(cpu, reads())), ["RTC's time"], "{cpu}");
+    }
+    let mend = of(&seen("host", reads()), "RTC's time").mend;
+    assert!(!mend.contains("nolapic_timer") && !mend.contains("stimer"), "{mend}");
 }
 
 #[test]
