@@ -57,7 +57,11 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
     };
     let shape = |why: String| ReadError::Shape { schema: schema.clone(), why };
     let upgraded = upgraded.ok_or_else(|| shape("a field is missing or of another type".into()))?;
-    serde_json::from_value(upgraded).map_err(|error| shape(error.to_string()))
+    serde_json::from_value(upgraded).map_err(|error| {
+        // The hint of a value's own, such as a mode's, is for those who typed the value.
+        let (why, hint) = (error.to_string(), "\nhint: ");
+        shape(why.split(hint).next().unwrap_or(&why).to_string())
+    })
 }
 
 /// Figures that a newer program may have added are left out.
