@@ -144,7 +144,8 @@ fn every_problem_of_a_file_has_its_own_words() {
 fn a_mode_that_nobody_knows_has_one_hint() {
     let mut value = serde_json::to_value(measured()).unwrap();
     value["cells"][0]["subject"]["mode"] = "tickles".into();
-    let error = read(&value.to_string()).err().expect("an error").to_string();
+    let Err(error) = read(&value.to_string()) else { panic!("it is read") };
+    let error = error.to_string();
     assert!(error.contains("no tick mode 'tickles'"), "{error}");
     assert_eq!(error.matches("hint: ").count(), 1, "{error}");
 }
