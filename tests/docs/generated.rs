@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 68] = [
+const BLOCKS: [Block; 70] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -66,6 +66,8 @@ const BLOCKS: [Block; 68] = [
     ("coalesce", idle::coalesced),
     ("balance", idle::balance),
     ("balance-sockets", idle::balance_sockets),
+    ("balance-jvm", idle::balance_jvm),
+    ("balance-jvm-sockets", idle::balance_jvm_sockets),
     ("noise-times", noise::times),
     ("noise-claims", noise::claims),
     ("disk-polls", evaluated::devices::disk_polls),

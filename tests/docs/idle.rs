@@ -205,6 +205,15 @@ pub fn balance_sockets() -> String {
     balanced("balance-sockets")
 }
 
+/// The same with a real JVM in place of our own two.
+pub fn balance_jvm() -> String {
+    balanced("balance-jvm")
+}
+
+pub fn balance_jvm_sockets() -> String {
+    balanced("balance-jvm-sockets")
+}
+
 fn balanced(name: &str) -> String {
     let kept: Kept<Loads> = kept::read(name);
     let rows = kept.rest.balance.iter().map(|row| {

@@ -59,8 +59,8 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
     let upgraded = upgraded.ok_or_else(|| shape("a field is missing or of another type".into()))?;
     serde_json::from_value(upgraded).map_err(|error| {
         // The hint of a value's own, such as a mode's, is for those who typed the value.
-        let (why, hint) = (error.to_string(), "\nhint: ");
-        shape(why.split(hint).next().unwrap_or(&why).to_string())
+        let why = error.to_string();
+        shape(why.split("\nhint: ").take(1).collect())
     })
 }
 
