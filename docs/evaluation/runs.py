@@ -18,6 +18,8 @@ grouped: two idle guests with timers of user space, put together in different wa
 boots, some 15 minutes.
 rare: timers of an idle guest with Debian's 6.12 that expire less than once in 30 s; a minute.
 paper-starves: what the boot tests `paper` print; some 3 minutes.
+pulls: tasks that balancing moves, by the kind of CPU that pulls them, in our own server and in one
+on a JVM; four boots, some 5 minutes.  Needs javac.
 rtla: what Debian's rtla says of a guest, beside our table of the same form; a minute.
 slower-tick: what `paratick exits` predicts of a slower tick, and what comes of it; 4 minutes.
 stock: Debian's kernels and the lab's, each as host and as guest; some 10 minutes, network.
@@ -44,7 +46,7 @@ COMMIT = subprocess.run(
     ["git", "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
 ).stdout.strip()
 # Of what is measured more than once.
-BOOTS = {"events": 4, "grouped": 4}
+BOOTS = {"events": 4, "grouped": 4, "pulls": 4}
 PARATICK, AGENT = [os.path.join(BUILT, name) for name in ("paratick", "paratick-agent")]
 
 
@@ -239,6 +241,45 @@ def grouped():
             of = [(what, found[mode][what]) for what in ["wake-ups", "exits"]]
             cells = [[what, [its["median"], its["low"], its["high"]]] for what, its in of]
             yield row("grouped", ["timers", f"`{how}`" if how else "none"], ["mode", mode], *cells)
+
+
+# Columns of each in a line of /proc/schedstat that begins with "domain", in their order there.
+PULLED = ["busy CPUs", "idle CPUs, in ticks", "CPUs about to idle"]
+GAINED, COLUMNS_OF_EACH = 4, 8
+
+
+def pulled(text):
+    """How many tasks each kind of CPU has pulled, by /proc/schedstat."""
+    words = [line.split() for line in text.splitlines()]
+    if ["version", "16"] not in words:
+        sys.exit("error: this /proc/schedstat has another order of kinds than version 16")
+    domains = [line[2:] for line in words if line and line[0].startswith("domain")]
+    columns = [GAINED + COLUMNS_OF_EACH * kind for kind in range(len(PULLED))]
+    return [sum(int(domain[column]) for domain in domains) for column in columns]
+
+
+def pulls():
+    moved = {"`warehouse`": [], "a JVM": []}
+    with tempfile.TemporaryDirectory(dir=TARGET) as java:
+        subprocess.run(["javac", "-d", java, "docs/evaluation/Warehouse.java"], check=True)
+        jvm = "java -XX:+UseParallelGC -Xmx24m -Xmn8m -cp"
+        programs = [f"{AGENT} workload warehouse --threads 6"]
+        programs += [f"{jvm} {os.path.abspath(java)} Warehouse 6 2000"]
+        stat = "cat /proc/schedstat"
+        line = f"echo 1 >/proc/sys/kernel/sched_schedstats; {stat}"
+        line += "".join(f" && {program} >/dev/null && echo && {stat}" for program in programs)
+        for _ in range(BOOTS["pulls"]):
+            options = "--parallel-clock --vcpus 4 --memory 1G"
+            seen = run("periodic", ["sh", "-c", line], options)["stdout"].split("\n\n")
+            seen = [pulled(text) for text in seen]
+            for program, before, after in zip(moved, seen, seen[1:], strict=False):
+                moved[program].append([new - old for old, new in zip(before, after, strict=True)])
+    for program, boots in moved.items():
+        cells = [
+            [kind, [statistics.median(those), min(those), max(those)]]
+            for kind, *those in zip(PULLED, *boots, strict=True)
+        ]
+        yield row("pulls", ["tasks pulled by", program], *cells)
 
 
 def windows():
@@ -451,6 +492,7 @@ RUNS = {
     "matrix": matrix,
     "model-errors": model_errors,
     "paper-starves": paper_starves,
+    "pulls": pulls,
     "rare": rare,
     "rtla": rtla,
     "slower-tick": slower_tick,
@@ -459,7 +501,7 @@ RUNS = {
     "windows": windows,
 }
 # Where it is not the serial one, nor told by row.
-CLOCKS = dict.fromkeys(["applied", "in-guest", "ipis", "rtla", "slower-tick"], "parallel")
+CLOCKS = dict.fromkeys(["applied", "in-guest", "ipis", "pulls", "rtla", "slower-tick"], "parallel")
 CLOCKS |= {"matrix": "each verb's", "tests": "each test's"}
 if len(sys.argv) != 2 or sys.argv[1] not in RUNS:
     sys.exit(__doc__.strip())

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Each with the file that has its rows.
-pub const TABLES: [(&str, &str); 24] = [
+pub const TABLES: [(&str, &str); 25] = [
     ("applied", "applied"),
     ("balanced-after", "tests"),
     ("beside-hand-offs", "tests"),
@@ -22,6 +22,7 @@ pub const TABLES: [(&str, &str); 24] = [
     ("kicks", "tests"),
     ("late-beside-a-task", "tests"),
     ("lateness", "tests"),
+    ("pulls", "pulls"),
     ("rare", "rare"),
     ("recorded-cpuid", "tests"),
     ("recorded-exits", "tests"),
