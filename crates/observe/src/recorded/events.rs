@@ -14,6 +14,8 @@ pub struct Events {
     /// By the attribute's place: which tracepoint of KVM's; none: another event.
     numbers: Vec<Option<u64>>,
     ids: HashSet<u64>,
+    /// Several are of one tracepoint: a pass comes once for each whose filter lets it through.
+    pub are_repeated: bool,
 }
 
 /// Whose a sample is.
@@ -32,14 +34,18 @@ impl Events {
     pub fn of(attributes: &[AttributeDescription], formats: &mut Formats) -> Result<Events> {
         let mut each = BTreeSet::new();
         let mut sampled = BTreeSet::new();
+        let mut are_repeated = false;
         let mut number = |attr: &PerfEventAttr| {
             let PerfEventType::Tracepoint(number) = attr.type_ else { return None };
             formats.name(number)?;
             let is_each =
                 matches!(attr.sampling_policy, SamplingPolicy::Period(one) if one.get() == 1);
-            // One recorded twice, by two attributes, has each of its passes in the first one's.
-            let is_first = if is_each { &mut each } else { &mut sampled }.insert(number);
-            (is_each && is_first).then_some(number)
+            if !is_each {
+                sampled.insert(number);
+                return None;
+            }
+            are_repeated |= !each.insert(number);
+            Some(number)
         };
         let numbers = attributes.iter().map(|one| number(&one.attr)).collect();
         for number in sampled.difference(&each) {
@@ -55,7 +61,7 @@ impl Events {
         if attributes.len() > 1 && ids.is_empty() {
             bail!("it does not tell which of its events a record is of");
         }
-        Ok(Events { numbers, ids })
+        Ok(Events { numbers, ids, are_repeated })
     }
 
     /// Of a sample of the attribute at this place, or of a number that no attribute has: such

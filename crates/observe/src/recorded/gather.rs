@@ -65,6 +65,8 @@ pub struct Gather<'a> {
     formats: &'a Formats,
     /// By process and thread.
     threads: HashMap<Who, Vcpu>,
+    /// Of each thread the last record, and its attribute's place; where some may come again.
+    last: HashMap<Who, (usize, Vec<u8>)>,
     exits: BTreeMap<Key, Spent>,
     lives: Lives,
     began_ns: Option<u64>,
@@ -80,6 +82,7 @@ impl Gather<'_> {
         Gather {
             formats,
             threads: HashMap::new(),
+            last: HashMap::new(),
             exits: BTreeMap::new(),
             lives: Lives::default(),
             began_ns: None,
@@ -122,17 +125,34 @@ impl Gather<'_> {
 
     /// A process begins.
     pub fn begin(&mut self, process: u32, at_ns: u64) {
-        self.see(at_ns);
+        self.see_on(at_ns);
         self.lives.begin(process, at_ns, self.began_ns.unwrap_or(at_ns));
+    }
+
+    /// perf tells of processes also while it gets ready or waits (`-D`): it does not record yet.
+    fn see_on(&mut self, at_ns: u64) {
+        if self.began_ns.is_some() {
+            self.see(at_ns);
+        }
     }
 
     /// A thread ends, and with its first one a process.
     pub fn end(&mut self, process: u32, thread: u32, at_ns: u64) {
-        self.see(at_ns);
+        self.see_on(at_ns);
         self.leave((process, thread));
         if process == thread {
             self.lives.end(process, at_ns);
         }
+    }
+
+    /// The same pass of a tracepoint, by another attribute of it: they come one after the other.
+    pub fn is_again(&mut self, place: usize, who: Option<Who>, data: &[u8]) -> bool {
+        let Some(who) = who else { return false };
+        if self.last.get(&who).is_some_and(|(other, last)| *other != place && last == data) {
+            return true;
+        }
+        self.last.insert(who, (place, data.to_vec()));
+        false
     }
 
     pub fn take(&mut self, event: &Event) {

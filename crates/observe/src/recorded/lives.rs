@@ -17,6 +17,13 @@ struct Life {
     earlier_ns: u64,
 }
 
+impl Life {
+    /// Of the time that was recorded.
+    fn since(&self, began_ns: u64) -> u64 {
+        self.since_ns.unwrap_or(began_ns).max(began_ns)
+    }
+}
+
 impl Lives {
     pub fn begin(&mut self, process: u32, at_ns: u64, began_ns: u64) {
         let Some(life) = self.0.get_mut(&process) else {
@@ -25,7 +32,7 @@ impl Lives {
         };
         // Where the end of the last one was lost, its time goes on.
         if let Some(until_ns) = life.until_ns.take() {
-            let last_ns = until_ns.saturating_sub(life.since_ns.unwrap_or(began_ns));
+            let last_ns = until_ns.saturating_sub(life.since(began_ns));
             life.earlier_ns = life.earlier_ns.saturating_add(last_ns);
             life.since_ns = Some(at_ns);
         }
@@ -48,7 +55,7 @@ impl Lives {
             return (ended_ns.saturating_sub(began_ns), false);
         };
         let until_ns = life.until_ns.unwrap_or(ended_ns);
-        let last_ns = until_ns.saturating_sub(life.since_ns.unwrap_or(began_ns));
+        let last_ns = until_ns.saturating_sub(life.since(began_ns));
         (life.earlier_ns.saturating_add(last_ns), life.until_ns.is_some())
     }
 }

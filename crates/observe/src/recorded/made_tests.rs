@@ -70,6 +70,17 @@ fn an_exit_that_two_attributes_recorded_is_one() {
     assert_eq!((all.count, all.ns()), (1, 300));
 }
 
+/// perf's filters are not in its attributes.
+#[test]
+fn two_attributes_with_filters_have_exits_of_their_own() {
+    let hlt = exit(0x78, 0, 3);
+    let made = made().event(TRACEPOINT, 300, Rate::Each);
+    let made = made.sample(0, 1_000, [7, 71], &hlt).sample(2, 1_100, [7, 72], &hlt);
+    let made = made.sample(1, 1_300, [7, 71], &ENTRY).sample(1, 1_400, [7, 72], &ENTRY);
+    let all = seen(&made).vms[0].all();
+    assert_eq!((all.count, all.ns()), (2, 600));
+}
+
 const LOST: u32 = 2;
 
 #[test]
@@ -174,6 +185,18 @@ fn a_vm_s_time_is_that_in_which_it_was_there() {
     assert_eq!((told.ns, times(&told)), (10_000, vec![(7, 10_000, true), (8, 1_090, true)]));
     let again = seen(&exits(8, 10_995)(of(FORK, 8, 8, 10_990)(made)));
     assert_eq!(times(&again), [(7, 10_000, true), (8, 1_090 + 15, false)]);
+}
+
+#[test]
+fn what_perf_tells_before_it_records_is_not_of_the_time() {
+    let of = |made: Made, kind, process: u64, at_ns: u64| {
+        made.other(kind, &[process | 1 << 32, process | 1 << 32, at_ns], 0, at_ns)
+    };
+    // While perf looks who is there: another one comes and goes, and the VM comes.
+    let made = of(of(of(made(), FORK, 9, 1_000), EXITED, 9, 2_000), FORK, 7, 3_000);
+    let made = made.sample(0, 100_000, [7, 71], &exit(0x78, 0, 3));
+    let told = seen(&of(made.sample(1, 100_300, [7, 71], &ENTRY), EXITED, 7, 101_000));
+    assert_eq!((told.ns, told.vms[0].ns), (1_000, 1_000));
 }
 
 #[test]

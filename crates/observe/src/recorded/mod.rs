@@ -39,7 +39,11 @@ pub fn recorded(file: &Path) -> Result<Observed> {
 
 fn open(file: &Path) -> Result<File> {
     // Before it is opened: the other end of a FIFO may never come.
-    if !fs::metadata(file)?.is_file() {
+    let kind = fs::metadata(file)?.file_type();
+    if kind.is_dir() {
+        bail!("it is a folder, as perf writes with --threads\nhint: record without --threads");
+    }
+    if !kind.is_file() {
         bail!("it must be a file: it is not read in order\nhint: copy it to a file first");
     }
     Ok(File::open(file)?)
@@ -131,12 +135,11 @@ fn sample(gather: &mut Gather, events: &Events, place: usize, record: &RawEventR
         return gather.cannot_read();
     }
     let number = |number: Option<i32>| number.map(|number| number as u32);
-    gather.take(&Event {
-        at_ns: sample.timestamp,
-        process: number(sample.pid),
-        thread: number(sample.tid),
-        data: &data,
-    });
+    let (process, thread) = (number(sample.pid), number(sample.tid));
+    if events.are_repeated && gather.is_again(place, process.zip(thread), &data) {
+        return;
+    }
+    gather.take(&Event { at_ns: sample.timestamp, process, thread, data: &data });
 }
 
 /// The events that tell of exits.

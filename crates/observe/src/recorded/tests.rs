@@ -207,6 +207,7 @@ fn what_is_no_whole_file_of_perf_s_is_refused_with_what_to_do() {
 fn what_is_no_file_is_refused_before_it_is_opened() {
     for (file, why) in [
         ("/dev/null", "it must be a file: it is not read in order\nhint: copy it to a file first"),
+        ("/", "it is a folder, as perf writes with --threads\nhint: record without --threads"),
         ("/nonexistent", "No such file or directory (os error 2)\nhint: record with `perf record"),
     ] {
         let error = recorded(Path::new(file)).unwrap_err().to_string();
