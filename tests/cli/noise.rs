@@ -57,6 +57,23 @@ fn exits_are_compared_with_the_emulator_s_world_switches() {
 }
 
 #[test]
+fn exits_that_were_left_out_did_not_go_on() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("audited.json");
+    let text = std::fs::read_to_string(RECORDING).unwrap();
+    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    recording["guest"] = serde_json::Value::Null;
+    recording["host"]["absences"][0]["audited"] = true.into();
+    recording["host"]["audit"] = json!({ "exits": 1, "world_switches": 1 });
+    std::fs::write(&file, recording.to_string()).unwrap();
+    let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap(), "--above", "1s"]);
+    let output = noise.assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ");
+    assert!(text.contains("1 exits; the emulator counted 1 world switches"), "{text}");
+    assert!(!text.contains("that went on"), "{text}");
+}
+
+#[test]
 fn the_time_between_exits_is_compared_with_the_emulator_s_instructions() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("audited.json");

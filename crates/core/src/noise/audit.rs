@@ -23,7 +23,8 @@ impl InGuests {
 
 impl HostNoise {
     /// None where that is not known: no emulator, exits without a record, an exit that had not
-    /// ended, or a vCPU that was not alone on its pCPU.
+    /// ended, a vCPU that was not alone on its pCPU, or several of which some were not seen before:
+    /// they may have slept, and their first entry ends no absence.
     pub fn in_guests(&self) -> Option<InGuests> {
         let audit = self.audit.as_ref()?;
         let exits = self.absences.iter().filter(|one| one.audited).count() as u64;
@@ -38,6 +39,10 @@ impl HostNoise {
                 return None;
             }
             of_pcpu.push(one);
+        }
+        let was_seen = |of: &Vec<&Absence>| of.iter().any(|one| one.begin_ns <= audit.begin_ns);
+        if vcpus.len() > 1 && !vcpus.values().all(was_seen) {
+            return None;
         }
         let away = |one: &Absence| {
             let ends = (one.begin_ns + one.ns).min(audit.end_ns);

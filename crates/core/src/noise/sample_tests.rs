@@ -122,6 +122,22 @@ fn whatever_does_not_add_up_is_told_with_its_numbers() {
 }
 
 #[test]
+fn a_vcpu_that_may_have_slept_when_the_part_began_has_no_known_time_in_its_guest() {
+    let of = |vcpu: u32, begin_ns, audited| {
+        let one = exit(vcpu, begin_ns, [200, 0, 0, 0, 0], Cause::Arm);
+        Absence { exit_cpu: vcpu + 1, entry_cpu: vcpu + 1, audited, ..one }
+    };
+    // vCPU 0 opened it; of vCPU 1 nothing was seen before.
+    let absences = vec![of(0, 900, false), of(0, 3_000, true), of(1, 6_000, true)];
+    let (_, mut host) = recorded(absences, vec![]);
+    let audit = Audit { exits: 2, begin_ns: 1_000, end_ns: 9_000, ..Audit::default() };
+    host.audit = Some(Audit { guest_instructions: vec![0, 7_700, 2_800], ..audit });
+    assert_eq!(host.in_guests(), None);
+    host.absences.push(of(1, 950, false));
+    assert_eq!(host.in_guests().unwrap().instructions, 10_500);
+}
+
+#[test]
 fn time_in_guests_is_that_between_exits_of_the_audited_part() {
     let one = |begin_ns| exit(1, begin_ns, [200, 0, 0, 0, 0], Cause::Arm);
     // The first opened the part and the last closed it: neither is of it, or had a record in time.

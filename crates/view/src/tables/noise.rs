@@ -321,15 +321,22 @@ pub fn audit(host: &HostNoise) -> Option<String> {
     let world_switches = audit.world_switches?;
     let [light, heavy, halts] =
         [Class::Light, Class::Heavy, Class::Halt].map(|class| host.audited(class));
-    let going_on = audit.exits - light - heavy - halts;
     let number = |n: u64| count(n as f64);
+    // Of each vCPU one may go on; others were left out, as by --above.
+    let most = host.vcpus().len() as u64;
+    let going_on = audit.exits.checked_sub(light + heavy + halts);
+    let parts = going_on.filter(|n| host.least_ns == 0 && *n <= most).map(|going_on| {
+        format!(
+            "{} light exits + {} heavy ones + {} halts + {} that went on = ",
+            number(light),
+            number(heavy),
+            number(halts),
+            number(going_on),
+        )
+    });
     let mut text = format!(
-        "{} light exits + {} heavy ones + {} halts + {} that went on = {} exits; the emulator \
-         counted {} world switches meanwhile.",
-        number(light),
-        number(heavy),
-        number(halts),
-        number(going_on),
+        "{}{} exits; the emulator counted {} world switches meanwhile.",
+        parts.unwrap_or_default(),
         number(audit.exits),
         number(world_switches),
     );
