@@ -129,7 +129,7 @@ fn a_pit_or_hpet_in_use_is_named_first_and_costs_nothing_beside_an_apic_s_timer(
     assert!(advised.iter().all(|cost| cost["state"] != "costs"), "{advised:?}");
 }
 
-/// No Windows runs here: a program takes the time as that does.
+/// No Windows runs here: a program ends interrupts of the RTC's as that does.
 #[test]
 fn an_rtc_in_use_is_named_first_and_costs_nothing_beside_hyper_v_s_timer() {
     const RTC: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/rtc");

@@ -466,6 +466,8 @@ fn a_clock_that_programs_read_has_no_knob_and_other_timers_are_not_of_the_series
     let vmm = |cause, reason: &str| Source::Vmm { cause, reason: reason.into() };
     assert_eq!(exit(Cause::Clock, "RTC, port 0x71").knob(), None);
     assert_eq!(vmm(Cause::Clock, "RTC, port 0x71").knob(), None);
+    assert_eq!(exit(Cause::Io, "RTC, port 0x71").knob(), None, "a PC's settings");
+    assert_eq!(exit(Cause::Eoi, "RTC, port 0x71").knob(), Some(Knob::GuestClock));
     assert_eq!(vmm(Cause::Clock, "HPET, 0xfed000f0").knob(), Some(Knob::GuestClock));
     assert!(exit(Cause::Arm, "TSC_DEADLINE").alternative().is_some());
     let hyperv = exit(Cause::Expiry, "stimer_timer_callback");

@@ -186,10 +186,11 @@ fn is_of_cpus(name: &str) -> bool {
 }
 
 /// A device that is armed or read by several exits each time, some of them in the VMM.  The time of
-/// the RTC is read by programs.
+/// the RTC, and a PC's settings beside it, are read by programs.
 fn is_old_clock(cause: Cause, about: &str) -> bool {
     let is = |names: &[&str]| names.iter().any(|one| about.starts_with(one));
-    is(&["PIT,", "HPET,", "PM timer,", "pit_timer_fn"]) || is(&["RTC,"]) && cause != Cause::Clock
+    is(&["PIT,", "HPET,", "PM timer,", "pit_timer_fn"])
+        || is(&["RTC,"]) && matches!(cause, Cause::Arm | Cause::Eoi)
 }
 
 /// As KVM names an exit for an interrupt of the host's.

@@ -172,7 +172,8 @@ impl Seen {
 
 /// Whether exits were for this device as a timer, or as a clock of a kernel's.
 fn is_timer(exits: &Exits, device: &str) -> bool {
-    is_of(exits, device) && (device != "RTC" || exits.kind.cause != Cause::Clock)
+    let is_timer = matches!(exits.kind.cause, Cause::Arm | Cause::Eoi);
+    is_of(exits, device) && (is_timer || device != "RTC")
 }
 
 /// Whether exits were about this device, as `paratick exits` says.

@@ -117,6 +117,12 @@ fn a_program_that_reads_the_rtc_needs_no_other_timer() {
 }
 
 #[test]
+fn a_pc_s_settings_beside_the_rtc_are_no_timer() {
+    let reads = vec![exits(Cause::Io, "RTC, port 0x71", 4000, SECOND / 10)];
+    assert!(named(&seen("host,hv-time", reads)).is_empty());
+}
+
+#[test]
 fn a_clock_that_is_read_by_exits_costs_and_the_tsc_mends_it() {
     let exits = || vec![exits(Cause::Clock, "PM timer, port 0x608", 9000, SECOND / 5)];
     assert_eq!(named(&seen("host", exits())), ["clock"]);
