@@ -24,7 +24,7 @@ const END: &str = "<!-- end -->";
 
 type Block = (&'static str, fn() -> String);
 
-const BLOCKS: [Block; 70] = [
+const BLOCKS: [Block; 71] = [
     ("modes", modes),
     ("host-settings", host_settings),
     ("workloads", workloads),
@@ -58,6 +58,7 @@ const BLOCKS: [Block; 70] = [
     ("idle", idle::idle),
     ("idle-1000", idle::idle_1000),
     ("idle-50", idle::idle_50),
+    ("idle-50-1000", idle::idle_50_1000),
     ("idle-modes", idle::idle_modes),
     ("idle-modes-1000", idle::idle_modes_1000),
     ("clocks", idle::clocks),

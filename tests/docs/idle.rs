@@ -81,7 +81,7 @@ fn idle_guests(name: &str) -> String {
     let names = COSTS.map(|(_, name)| name).join(" | ");
     let head = format!("| guests | mode | {names} |\n|---|---|{}", "---|".repeat(COSTS.len()));
     let costs = table(&head, rows);
-    if kept.rest.slopes.is_empty() {
+    if kept.rest.slopes.iter().all(|slope| slope.per_guest.is_none()) {
         return kept.below(costs);
     }
     let modes = ["periodic", "tickless", "paratick"];
@@ -112,6 +112,10 @@ pub fn idle_50() -> String {
 
 pub fn idle_1000() -> String {
     idle_guests("idle-1000")
+}
+
+pub fn idle_50_1000() -> String {
+    idle_guests("idle-50-1000")
 }
 
 const STEP: &str = "| step | interrupts | timer events | idle for | exits |\n|---|---|---|---|---|";
