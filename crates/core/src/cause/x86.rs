@@ -37,7 +37,10 @@ impl Noted {
     }
 
     pub fn cause(&self) -> Cause {
-        if self.has(Facts::REFLECTED) {
+        let reason = (self.isa, reason::bare(self.isa, self.code));
+        // An interrupt is the host's, also if what it brings takes the guest's guest off.
+        let is_interrupt = matches!(reason, (Isa::Svm, 0x60) | (Isa::Vmx, 1));
+        if self.has(Facts::REFLECTED) && !is_interrupt {
             return Cause::Nested;
         }
         if self.has(Facts::MANY) {
@@ -46,7 +49,7 @@ impl Noted {
         if self.has(Facts::APIC_REGISTER) {
             return self.apic_register(self.detail, self.has(Facts::WRITE)).unwrap_or(Cause::Io);
         }
-        match (self.isa, reason::bare(self.isa, self.code)) {
+        match reason {
             (Isa::Svm, 0x60) | (Isa::Vmx, 1) => self.interrupt(),
             // HLT, MWAIT, idle HLT; and the loop of a processor that waits to be started.
             (Isa::Svm, 0x78 | 0x8b | 0x8c | 0xa6 | 0x8000_0004) | (Isa::Vmx, 12 | 36) => {

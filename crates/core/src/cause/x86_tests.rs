@@ -174,6 +174,10 @@ fn an_exit_for_a_guest_s_own_hypervisor_is_nobody_else_s() {
     let reflected = Facts::NESTED | Facts::REFLECTED;
     assert_eq!(svm(0x78, 0, reflected), Cause::Nested);
     assert_eq!(svm(0x7c, 0x6e0, WRITE | reflected), Cause::Nested);
+    // KVM has no interrupt handled by others; it makes an exit for the hypervisor of what comes.
+    let expired = Facts::TIMER | Facts::VCPU_TIMER | reflected;
+    assert_eq!([svm(0x60, 1, expired), vmx(1, 1, expired)], [Cause::Expiry; 2]);
+    assert_eq!(svm(0x60, 0, Facts::IPI | reflected), Cause::Ipi);
     // The host dealt with this one itself.
     assert_eq!(svm(0x78, 0, Facts::NESTED), Cause::Halt);
 }

@@ -10,7 +10,7 @@ mod would;
 pub use change::{CauseChange, Change, Rate, VmChange};
 pub use spent::{Bound, Spent};
 pub use ticks::Ticks;
-pub use would::{Spares, Would, WATCHED};
+pub use would::{Spares, Would, NO_CLOCKS, WATCHED};
 
 use crate::{cause::Cause, units::Hz};
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@ const ENDED: [&str; 2] = ["X2APIC_EOI", "APIC, EOI"];
 pub const WATCHED: f64 = 20.0;
 /// They are read to be armed, as devices are that the VM arms; and an idle CPU checks once a second
 /// whether somebody adjusted its TSC (`tsc_verify_tsc_adjust()`), whichever clock it has.
-const NO_CLOCKS: [&str; 3] = ["X2APIC_TMCCT", "APIC, TMCCT", "TSC_ADJUST"];
+pub const NO_CLOCKS: [&str; 3] = ["X2APIC_TMCCT", "APIC, TMCCT", "TSC_ADJUST"];
 
 /// What could be changed, so that a VM makes fewer exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

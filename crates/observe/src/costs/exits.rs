@@ -4,7 +4,7 @@
 use super::{free, limits::rate, machine::Machine, unknown, Cost, Limits, Seen, State, LEAST};
 use paratick_core::{
     cause::Cause,
-    observed::{sum, Exits, WATCHED},
+    observed::{sum, Exits, NO_CLOCKS, WATCHED},
 };
 
 /// A host's tick costs from here on.
@@ -29,7 +29,8 @@ impl Seen {
 
     pub fn devices(&self) -> Vec<Cost> {
         let of = |what: &'static str| {
-            let cost = self.exits(what, |exits| is_timer(exits, what));
+            let is_armed = self.arms(what);
+            let cost = self.exits(what, |exits| is_armed && is_timer(exits, what));
             let (cost, found) = match (what, &self.machine) {
                 ("PIT", _) => self.with_its_thread(cost),
                 ("HPET", Some(Machine { hpet: false, .. })) => {
@@ -44,6 +45,12 @@ impl Seen {
         devices.extend(self.masked_line());
         devices.push(self.time_of_day());
         devices
+    }
+
+    /// Whether the guest has this device for a timer; else it only reads it, as a clock.
+    fn arms(&self, device: &str) -> bool {
+        let is_timer = |exits: &Exits| matches!(exits.kind.cause, Cause::Arm | Cause::Eoi);
+        self.vm.exits.iter().any(|exits| is_of(exits, device) && is_timer(exits))
     }
 
     /// No kernel reads the RTC again and again, so no timer and no clock would spare its reads.
@@ -117,16 +124,24 @@ impl Seen {
 
     /// A clock that is read by an exit, and the TSC, which needs none.
     pub fn clocks(&self) -> Cost {
+        let others: Vec<_> =
+            DEVICES.into_iter().filter(|one| *one == "RTC" || self.arms(one)).collect();
         let is = |exits: &Exits| {
-            exits.kind.cause == Cause::Clock && !DEVICES.iter().any(|device| is_of(exits, device))
+            let about = exits.kind.about.as_deref().unwrap_or_default();
+            exits.kind.cause == Cause::Clock
+                && !NO_CLOCKS.contains(&about)
+                && !others.iter().any(|device| is_of(exits, device))
         };
         let cost = self.exits("clock", is);
         let few = cost.share < Some(LEAST.1) && cost.per_second < Some(WATCHED);
         let cost = Cost { state: if few { State::Free } else { cost.state }, ..cost };
         match &self.machine {
-            Some(machine) if !machine.invariant_tsc => cost
-                .found("clocks that are read by exits; its TSC is not invariant")
-                .mend("QEMU: -cpu …,+invtsc, where the host's TSC is (then it does not migrate)"),
+            Some(machine) if !machine.invariant_tsc => {
+                cost.found("clocks that are read by exits; its TSC is not invariant").mend(
+                    "QEMU: -cpu …,+invtsc, where the host's TSC is (then it does not migrate); \
+                     Windows: hv-time",
+                )
+            }
             _ => cost.found("clocks that are read by exits").mend(
                 "in a Linux guest: echo tsc >\
                  /sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -138,9 +153,9 @@ impl Seen {
     pub fn eoi(&self) -> Cost {
         let what = "paravirtual EOI";
         let Some(machine) = &self.machine else { return unknown(what, NO_QEMU) };
-        let Some(off) = machine.no_pv_eoi.filter(|_| !machine.hyperv) else {
-            let found = match machine.hyperv {
-                true => "Hyper-V's features are given instead",
+        let Some(off) = machine.no_pv_eoi.filter(|_| !machine.vapic) else {
+            let found = match machine.vapic {
+                true => "Hyper-V's is given (hv-vapic)",
                 false => "given",
             };
             return free(what, found);
@@ -151,7 +166,7 @@ impl Seen {
         };
         self.exits(what, is)
             .found(format!("lost by {off}: ends of interrupts"))
-            .mend(format!("QEMU: -cpu … without {off}"))
+            .mend(format!("QEMU: -cpu … without {off}; Windows: hv-vapic"))
     }
 
     pub fn tick(&self) -> Cost {

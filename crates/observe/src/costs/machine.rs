@@ -15,6 +15,8 @@ pub struct Machine {
     pub hyperv: bool,
     /// Hyper-V's timer.
     pub stimer: bool,
+    /// Its end of an interrupt without an exit.
+    pub vapic: bool,
     /// The guest may rely on its TSC.
     pub invariant_tsc: bool,
     /// The word by which a guest has no paravirtual EOI.
@@ -56,6 +58,7 @@ impl Machine {
             hpet: !is_micro && !no_hpet,
             hyperv: all || cpu.iter().any(|word| word.trim_start_matches('+').starts_with("hv")),
             stimer: all || feature(&cpu, "hv-stimer") == Some(true),
+            vapic: all || feature(&cpu, "hv-vapic") == Some(true),
             invariant_tsc: feature(&cpu, "invtsc").unwrap_or(host && stays),
             no_pv_eoi: off("kvm-pv-eoi=off"),
             no_kvm_clock: off("kvmclock=off"),
@@ -112,6 +115,7 @@ mod tests {
             hpet: true,
             hyperv: false,
             stimer: false,
+            vapic: false,
             invariant_tsc: false,
             no_pv_eoi: None,
             no_kvm_clock: None,

@@ -135,6 +135,27 @@ fn a_clock_that_is_read_by_exits_costs_and_the_tsc_mends_it() {
 }
 
 #[test]
+fn a_device_that_is_only_read_is_a_clock() {
+    // FreeBSD's timer is the APIC's, its clock the HPET; Linux looks after its TSC by it.
+    let reads = |count, kvm_ns| exits(Cause::Clock, "HPET, 0xfed000f0", count, kvm_ns);
+    let read = seen("host", vec![reads(9000, SECOND / 5)]);
+    assert_eq!(named(&read), ["clock"]);
+    assert!(of(&read, "clock").mend.contains("+invtsc"));
+    assert!(named(&seen("host", vec![reads(12, SECOND / 5000)])).is_empty());
+    let arms = exits(Cause::Arm, "HPET, 0xfed00108", 9000, SECOND / 5);
+    assert_eq!(named(&seen("host", vec![reads(9000, SECOND / 5), arms])), ["HPET"]);
+}
+
+#[test]
+fn what_idle_cpus_of_linux_check_and_who_arms_reads_is_no_clock() {
+    for about in ["TSC_ADJUST", "X2APIC_TMCCT", "APIC, TMCCT"] {
+        // 64 a second, as of so many vCPUs.
+        let reads = vec![exits(Cause::Clock, about, 128, SECOND / 5000)];
+        assert!(named(&seen("host", reads)).is_empty(), "{about}");
+    }
+}
+
+#[test]
 fn a_quota_and_polls_count_for_as_long_as_was_looked() {
     let mut seen = seen("host", Vec::new());
     let quota = |throttled, throttled_us| {
@@ -197,7 +218,11 @@ fn ends_of_interrupts_cost_who_lost_the_paravirtual_one() {
     let exits = || vec![exits(Cause::Eoi, "X2APIC_EOI", 2000, SECOND / 100)];
     assert_eq!(named(&seen("host,kvm=off", exits())), ["paravirtual EOI"]);
     assert!(named(&seen("host", exits())).is_empty());
-    assert!(named(&seen("host,kvm=off,hv-vapic", exits())).is_empty());
+    assert!(named(&seen("host,kvm=off,hv_vapic", exits())).is_empty());
+    // Others of Hyper-V's features end no interrupt.
+    for cpu in ["host,kvm=off,hv_vendor_id=none", "host,kvm=off,hv-time,hv-stimer"] {
+        assert_eq!(named(&seen(cpu, exits())), ["paravirtual EOI"], "{cpu}");
+    }
 }
 
 #[test]
