@@ -2,8 +2,8 @@
 //! `paratick noise`, of a recording: it boots nothing.
 
 use crate::support::paratick;
-use serde_json::json;
-use tempfile::TempDir;
+use serde_json::{json, Value};
+use tempfile::{NamedTempFile, TempDir};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/recorded-noise.json");
 
@@ -11,6 +11,23 @@ fn explained(options: &[&str]) -> String {
     let mut noise = paratick(&["noise", "--recording", RECORDING]);
     let output = noise.args(options).assert().success();
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
+}
+
+/// The recording with something changed, in a file.
+fn changed(change: impl FnOnce(&mut Value)) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    let text = std::fs::read_to_string(RECORDING).unwrap();
+    let mut recording = serde_json::from_str(&text).unwrap();
+    change(&mut recording);
+    std::fs::write(&file, recording.to_string()).unwrap();
+    file
+}
+
+/// What is said of it, in one line for each paragraph.
+fn said(file: &NamedTempFile, options: &[&str], code: i32) -> String {
+    let mut noise = paratick(&["noise", "--recording"]);
+    let output = noise.arg(file.path()).args(options).assert().code(code);
+    String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ")
 }
 
 #[test]
@@ -40,17 +57,12 @@ fn only_long_gaps_are_explained_if_asked() {
 
 #[test]
 fn exits_are_compared_with_the_emulator_s_world_switches() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("audited.json");
-    let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
-    recording["host"]["absences"][0]["audited"] = true.into();
     for (world_switches, code) in [(1, 0), (2, 1)] {
-        recording["host"]["audit"] = json!({ "exits": 1, "world_switches": world_switches });
-        std::fs::write(&file, recording.to_string()).unwrap();
-        let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap()]);
-        let output = noise.assert().code(code);
-        let text = String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ");
+        let file = changed(|recording| {
+            recording["host"]["absences"][0]["audited"] = true.into();
+            recording["host"]["audit"] = json!({ "exits": 1, "world_switches": world_switches });
+        });
+        let text = said(&file, &[], code);
         let counts = format!("= 1 exits; the emulator counted {world_switches} world switches");
         assert!(text.contains(&counts), "{text}");
     }
@@ -58,38 +70,28 @@ fn exits_are_compared_with_the_emulator_s_world_switches() {
 
 #[test]
 fn exits_that_were_left_out_did_not_go_on() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("audited.json");
-    let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
-    recording["guest"] = serde_json::Value::Null;
-    recording["host"]["absences"][0]["audited"] = true.into();
-    recording["host"]["audit"] = json!({ "exits": 1, "world_switches": 1 });
-    std::fs::write(&file, recording.to_string()).unwrap();
-    let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap(), "--above", "1s"]);
-    let output = noise.assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ");
+    let file = changed(|recording| {
+        recording["guest"] = Value::Null;
+        recording["host"]["absences"][0]["audited"] = true.into();
+        recording["host"]["audit"] = json!({ "exits": 1, "world_switches": 1 });
+    });
+    let text = said(&file, &["--above", "1s"], 0);
     assert!(text.contains("1 exits; the emulator counted 1 world switches"), "{text}");
     assert!(!text.contains("that went on"), "{text}");
 }
 
 #[test]
 fn the_time_between_exits_is_compared_with_the_emulator_s_instructions() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("audited.json");
-    let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let exit = &mut recording["host"]["absences"][0];
-    exit["audited"] = true.into();
-    let (begin, ns) = (exit["begin_ns"].as_u64().unwrap(), exit["ns"].as_u64().unwrap());
-    recording["host"]["audit"] = json!({
-        "exits": 1, "world_switches": 1, "guest_instructions": [7, 1_000_000 - 1_200],
-        "begin_ns": begin - 500_000, "end_ns": begin + ns + 500_000,
+    let file = changed(|recording| {
+        let exit = &mut recording["host"]["absences"][0];
+        exit["audited"] = true.into();
+        let (begin, ns) = (exit["begin_ns"].as_u64().unwrap(), exit["ns"].as_u64().unwrap());
+        recording["host"]["audit"] = json!({
+            "exits": 1, "world_switches": 1, "guest_instructions": [7, 1_000_000 - 1_200],
+            "begin_ns": begin - 500_000, "end_ns": begin + ns + 500_000,
+        });
     });
-    std::fs::write(&file, recording.to_string()).unwrap();
-    let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap()]);
-    let output = noise.assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).replace("\n  ", " ");
+    let text = said(&file, &[], 0);
     assert!(text.contains("ran for 1 000 000 ns"), "{text}");
     assert!(text.contains("998 800 instructions of it"), "{text}");
     assert!(text.contains("+0.12 %, 1 200 ns for each exit"), "{text}");
@@ -157,15 +159,10 @@ fn scripts_for_rtla_can_read_it() {
 
 #[test]
 fn without_a_guest_there_are_no_gaps_to_plan_for() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("host.json");
-    let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
-    recording["guest"] = serde_json::Value::Null;
-    std::fs::write(&file, recording.to_string()).unwrap();
+    let file = changed(|recording| recording["guest"] = Value::Null);
     for options in [["--budget", "10us"], ["--format", "rtla-top"]] {
-        let mut noise = paratick(&["noise", "--recording", file.to_str().unwrap()]);
-        let output = noise.args(options).assert().code(2);
+        let mut noise = paratick(&["noise", "--recording"]);
+        let output = noise.arg(file.path()).args(options).assert().code(2);
         let error = String::from_utf8(output.get_output().stderr.clone()).unwrap();
         assert!(error.contains("hint: record in the VM"), "{error}");
     }
@@ -190,7 +187,7 @@ fn an_incomplete_recording_says_so_before_all_else() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("incomplete.json");
     let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut recording: Value = serde_json::from_str(&text).unwrap();
     recording["process"] = serde_json::Value::Null;
     recording["incomplete"] = "the clocks cannot be joined\nhint: none".into();
     std::fs::write(&file, recording.to_string()).unwrap();
@@ -203,7 +200,7 @@ fn an_incomplete_recording_says_so_before_all_else() {
     assert!(text.starts_with("Incomplete: the clocks cannot be joined. "), "{text}");
     // Each side by itself.
     assert!(!text.contains("exit: ") && text.contains("by how far they went"), "{text}");
-    let report: serde_json::Value = serde_json::from_str(&said("json")).unwrap();
+    let report: Value = serde_json::from_str(&said("json")).unwrap();
     assert_eq!(report["incomplete"], recording["incomplete"]);
     assert_eq!(report["unexplained_gaps"], serde_json::Value::Null);
 }
@@ -211,7 +208,7 @@ fn an_incomplete_recording_says_so_before_all_else() {
 /// The sides of the recording, each in a file of its own, as a VM and its host make them.
 fn sides(folder: &TempDir, change: impl FnOnce(&mut serde_json::Value)) -> [String; 2] {
     let text = std::fs::read_to_string(RECORDING).unwrap();
-    let mut recording: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut recording: Value = serde_json::from_str(&text).unwrap();
     change(&mut recording);
     ["host", "guest"].map(|side| {
         let file = folder.path().join(format!("{side}.json"));

@@ -29,8 +29,7 @@ impl Seen {
 
     pub fn devices(&self) -> Vec<Cost> {
         let of = |what: &'static str| {
-            let is_armed = self.arms(what);
-            let cost = self.exits(what, |exits| is_armed && is_timer(exits, what));
+            let cost = self.exits(what, |exits| self.is_timer(exits, what));
             let (cost, found) = match (what, &self.machine) {
                 ("PIT", _) => self.with_its_thread(cost),
                 ("HPET", Some(Machine { hpet: false, .. })) => {
@@ -47,10 +46,12 @@ impl Seen {
         devices
     }
 
-    /// Whether the guest has this device for a timer; else it only reads it, as a clock.
-    fn arms(&self, device: &str) -> bool {
-        let is_timer = |exits: &Exits| matches!(exits.kind.cause, Cause::Arm | Cause::Eoi);
-        self.vm.exits.iter().any(|exits| is_of(exits, device) && is_timer(exits))
+    /// Whether exits were for this device as a timer.  One that is only read is a clock, and
+    /// beside the RTC are the time and a PC's settings.
+    fn is_timer(&self, exits: &Exits, device: &str) -> bool {
+        let arms =
+            |one: &Exits| is_of(one, device) && matches!(one.kind.cause, Cause::Arm | Cause::Eoi);
+        arms(exits) || device != "RTC" && is_of(exits, device) && self.vm.exits.iter().any(arms)
     }
 
     /// No kernel reads the RTC again and again, so no timer and no clock would spare its reads.
@@ -112,7 +113,7 @@ impl Seen {
         match &self.machine {
             None => unknown(what, NO_QEMU),
             Some(machine) if machine.hyperv && !machine.stimer => {
-                let is = |exits: &Exits| DEVICES.iter().any(|device| is_timer(exits, device));
+                let is = |exits: &Exits| DEVICES.iter().any(|one| self.is_timer(exits, one));
                 self.exits(what, is)
                     .found("missing beside others of Hyper-V's features; HPET, PIT and RTC cost")
                     .mend("QEMU: -cpu …,hv-time,hv-vpindex,hv-synic,hv-stimer")
@@ -124,13 +125,12 @@ impl Seen {
 
     /// A clock that is read by an exit, and the TSC, which needs none.
     pub fn clocks(&self) -> Cost {
-        let others: Vec<_> =
-            DEVICES.into_iter().filter(|one| *one == "RTC" || self.arms(one)).collect();
         let is = |exits: &Exits| {
             let about = exits.kind.about.as_deref().unwrap_or_default();
             exits.kind.cause == Cause::Clock
                 && !NO_CLOCKS.contains(&about)
-                && !others.iter().any(|device| is_of(exits, device))
+                && !is_of(exits, "RTC")
+                && !DEVICES.iter().any(|one| self.is_timer(exits, one))
         };
         let cost = self.exits("clock", is);
         let few = cost.share < Some(LEAST.1) && cost.per_second < Some(WATCHED);
@@ -183,12 +183,6 @@ impl Seen {
             .found(format!("it has {hz} Hz"))
             .mend("a kernel with CONFIG_HZ=250 on the host")
     }
-}
-
-/// Whether exits were for this device as a timer, or as a clock of a kernel's.
-fn is_timer(exits: &Exits, device: &str) -> bool {
-    let is_timer = matches!(exits.kind.cause, Cause::Arm | Cause::Eoi);
-    is_of(exits, device) && (is_timer || device != "RTC")
 }
 
 /// Whether exits were about this device, as `paratick exits` says.

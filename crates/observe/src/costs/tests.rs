@@ -141,6 +141,8 @@ fn a_device_that_is_only_read_is_a_clock() {
     let read = seen("host", vec![reads(9000, SECOND / 5)]);
     assert_eq!(named(&read), ["clock"]);
     assert!(of(&read, "clock").mend.contains("+invtsc"));
+    let windows = seen("host,hv-vapic", vec![reads(9000, SECOND / 5)]);
+    assert_eq!(named(&windows), ["clock"], "and not Hyper-V's timer");
     assert!(named(&seen("host", vec![reads(12, SECOND / 5000)])).is_empty());
     let arms = exits(Cause::Arm, "HPET, 0xfed00108", 9000, SECOND / 5);
     assert_eq!(named(&seen("host", vec![reads(9000, SECOND / 5), arms])), ["HPET"]);
